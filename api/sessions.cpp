@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t id_length = 16;
 constexpr std::size_t agent_bytes_max = 200;
-constexpr std::size_t file_bytes_max = 1024 * 1024;
-constexpr std::int64_t seconds_max = 9'000'000'000;  // limit of system_clock, which counts nanoseconds in 64 bits
+constexpr std::size_t file_bytes_max = 8 * 1024 * 1024;  // more than the most sessions with the longest texts take
+constexpr std::int64_t seconds_max = 9'000'000'000;      // limit of system_clock, which counts nanoseconds in 64 bits
 
 std::int64_t seconds_of(Session::Time time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time.time_since_epoch()).count();
@@ -33,14 +33,13 @@ std::string Sessions::begin(std::string address, std::string agent) {
   const std::lock_guard lock(mutex_);
   forget_expired();
   if (entries_.size() >= options_.sessions_max) {
-    entries_.erase(std::min_element(entries_.begin(), entries_.end(), [](const auto& a, const auto& b) {
-      return a.second.session.expires_at < b.second.session.expires_at;
-    }));
+    entries_.erase(std::min_element(entries_.begin(), entries_.end(),
+                                    [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
   }
   const auto now = options_.now();
   agent.resize(std::min(agent.size(), agent_bytes_max));  // a browser may send any User-Agent
   Session session{id, now, now + options_.lifetime, std::move(address), printable_line(agent)};
-  entries_.emplace(id, Entry{std::move(session), mac_of(secret)});
+  entries_.emplace(id, Entry{std::move(session), mac_of(secret), now});
   return secret;
 }
 
@@ -49,14 +48,19 @@ std::optional<std::string> Sessions::find(std::string_view secret) const {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(secret.substr(0, id_length));
   if (found == entries_.end() || !equal_secrets(found->second.mac, mac)) return std::nullopt;
-  if (options_.now() >= found->second.session.expires_at) return std::nullopt;
+  const auto now = options_.now();
+  if (now >= found->second.session.expires_at) return std::nullopt;
+  found->second.used = now;
   return found->first;
 }
 
 bool Sessions::holds(std::string_view id) const {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(id);
-  return found != entries_.end() && options_.now() < found->second.session.expires_at;
+  const auto now = options_.now();
+  if (found == entries_.end() || now >= found->second.session.expires_at) return false;
+  found->second.used = now;
+  return true;
 }
 
 std::vector<Session> Sessions::list() const {
@@ -108,7 +112,8 @@ Result<void> Sessions::load() {
     for (const char* name : {"created_at", "expires_at"})
       if (!one.contains(name) || !one[name].is_number_integer() || one[name] < 0 || one[name] > seconds_max) return bad;
     Entry entry{{one["id"], time_of(one["created_at"]), time_of(one["expires_at"]), one["address"], one["agent"]},
-                one["mac"]};
+                one["mac"],
+                time_of(one["created_at"])};
     if (entry.session.id.size() != id_length || entries.size() == options_.sessions_max) return bad;
     entries.emplace(entry.session.id, std::move(entry));
   }

@@ -35,7 +35,7 @@ class Sessions {
     std::string token;
     std::filesystem::path file;  ///< "": sessions end with this process
     std::chrono::seconds lifetime = std::chrono::hours(24 * 30);
-    std::size_t sessions_max = 256;  ///< beginning one more ends the one that would end first
+    std::size_t sessions_max = 4096;  ///< beginning one more ends the one that was not used for longest
     std::function<Session::Time()> now = [] { return std::chrono::system_clock::now(); };
   };
 
@@ -69,7 +69,8 @@ class Sessions {
  private:
   struct Entry {
     Session session;
-    std::string mac;  ///< of the secret, under the token
+    std::string mac;             ///< of the secret, under the token
+    mutable Session::Time used;  ///< last by its browser, as far as this process knows
   };
 
   std::string mac_of(std::string_view secret) const;

@@ -71,16 +71,40 @@ TEST_F(SessionsTest, RevokedStaysRevokedAfterARestart) {
   EXPECT_FALSE(again.find(secret));
 }
 
-TEST_F(SessionsTest, OneTooManyEndsTheOneThatWouldEndFirst) {
+TEST_F(SessionsTest, OneTooManyEndsTheOneThatWasNotUsedForLongest) {
   auto sessions = make();
+  const auto later = [this] { now_ += std::chrono::seconds(1); };
   const auto first = sessions.begin("", "");
-  now_ += std::chrono::seconds(1);
+  later();
   const auto second = sessions.begin("", "");
-  sessions.begin("", "");
+  later();
+  const auto third = sessions.begin("", "");
+  later();
+  EXPECT_TRUE(sessions.find(first));
+  later();
+  const auto stream = sessions.find(second).value();
+  EXPECT_TRUE(sessions.find(third));
+  later();
+  EXPECT_TRUE(sessions.holds(stream));
   sessions.begin("", "");
   EXPECT_FALSE(sessions.find(first));
   EXPECT_TRUE(sessions.find(second));
+  EXPECT_TRUE(sessions.find(third));
   EXPECT_EQ(sessions.list().size(), 3u);
+}
+
+TEST_F(SessionsTest, ThousandsOfBrowsersStayLoggedInAfterARestart) {
+  const Sessions::Options options{.token = "secret", .file = file(), .now = [this] { return now_; }};
+  Sessions sessions(options);
+  std::vector<std::string> secrets;
+  const std::string agent(200, '\x01');  // each byte takes five in the file
+  for (int i = 0; i < 4096; ++i) secrets.push_back(sessions.begin("2001:db8:1111:2222:3333:4444:5555:6666", agent));
+  EXPECT_EQ(sessions.list().size(), 4096u);
+  ASSERT_TRUE(sessions.save());
+  Sessions again(options);
+  ASSERT_TRUE(again.load());
+  for (const auto& secret : {secrets.front(), secrets.back()}) EXPECT_TRUE(again.find(secret));
+  EXPECT_EQ(again.list().size(), 4096u);
 }
 
 TEST_F(SessionsTest, WhatABrowserCallsItselfIsTextOfBoundedLength) {
