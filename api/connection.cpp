@@ -36,6 +36,7 @@ constexpr auto linger_deadline = std::chrono::seconds(1);
 constexpr std::size_t linger_bytes_max = 4 * 1024 * 1024;
 constexpr std::size_t target_bytes_max = 4 * 1024;
 constexpr std::size_t request_id_max = 64;
+constexpr std::size_t piece_bytes_max = 256 * 1024;  // of an answer, sent within one time limit
 
 bool good_request_id(std::string_view id) {
   if (id.empty() || id.size() > request_id_max) return false;
@@ -316,13 +317,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     if (const auto* fixed = std::get_if<Reply::Static>(&reply.body)) bytes = fixed->bytes;
     auto header = header_of(reply, keep, version);
     if (request.method != "HEAD" && reply.status != 204 && reply.status != 304) {
-      // Header and body in one write: a small answer is one packet.
-      http::response<http::span_body<const char>> whole(std::move(header));
-      whole.body() = {bytes.data(), bytes.size()};
-      whole.content_length(bytes.size());
-      const auto sent = co_await within(limits_.write_deadline, http::async_write(socket_, whole, nothrow));
-      services_.traffic.sent_bytes += sent.error ? 0 : bytes.size();
-      co_return !sent.error;
+      co_return co_await write_whole(std::move(header), bytes);
     }
     // 204 and 304 have no body; the answer to HEAD has the length that the body would have.
     if (const auto* streamed = std::get_if<Reply::Streamed>(&reply.body)) {
@@ -331,6 +326,24 @@ class Connection final : public TableMember, public std::enable_shared_from_this
       header.content_length(bytes.size());
     }
     co_return co_await write_header(header);
+  }
+
+  /// Writes an answer in pieces, each of which has the time limit: a large one over a slow line takes long.
+  net::awaitable<bool> write_whole(http::response<http::empty_body> header, std::string_view bytes) {
+    // The header and the first piece of the body in one write: a small answer is one packet.
+    http::response<http::span_body<const char>> first(std::move(header));
+    const auto begin = bytes.substr(0, piece_bytes_max);
+    first.body() = {begin.data(), begin.size()};
+    first.content_length(bytes.size());
+    const auto sent = co_await within(limits_.write_deadline, http::async_write(socket_, first, nothrow));
+    if (sent.error) co_return false;
+    services_.traffic.sent_bytes += begin.size();
+    for (std::size_t at = begin.size(); at < bytes.size(); at += piece_bytes_max) {
+      const auto piece = bytes.substr(at, piece_bytes_max);
+      const bool written = co_await write_piece(net::buffer(piece));
+      if (!written) co_return false;
+    }
+    co_return true;
   }
 
   net::awaitable<bool> write_streamed(const Reply& reply, Reply::Streamed& streamed, bool keep, unsigned version) {

@@ -2,6 +2,8 @@
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -63,7 +65,17 @@ bool Wire::closed() {
          (ec == net::error::eof || ec == net::error::connection_reset);
 }
 
-void Wire::shrink_receive_buffer() { socket_.set_option(net::socket_base::receive_buffer_size(4096)); }
+void Wire::shrink_receive_buffer(int bytes) { socket_.set_option(net::socket_base::receive_buffer_size(bytes)); }
+
+std::size_t Wire::read_slowly(std::size_t piece, std::chrono::milliseconds pause) {
+  std::string bytes(piece, '\0');
+  std::size_t all = 0;
+  for (boost::system::error_code ec; !ec;) {
+    all += net::read(socket_, net::buffer(bytes), ec);
+    net::steady_timer(io_, pause).wait();
+  }
+  return all;
+}
 
 void ServerTest::stop() {
   if (server) net::co_spawn(io, server->stop(), net::use_future).get();

@@ -37,7 +37,9 @@ class Wire {
   /// Reads and returns the bytes until the server closes the connection.
   std::string rest();
   bool closed();
-  void shrink_receive_buffer();
+  void shrink_receive_buffer(int bytes = 4096);
+  /// Reads until the server closes the connection, with a pause after each `piece` bytes. Returns the number of bytes.
+  std::size_t read_slowly(std::size_t piece, std::chrono::milliseconds pause);
 
  private:
   std::string_view held() const;

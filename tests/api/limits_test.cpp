@@ -146,6 +146,18 @@ TEST_F(LimitsTest, IdleConnectionIsClosed) {
   EXPECT_TRUE(wire.closed());
 }
 
+TEST_F(LimitsTest, ALargeAnswerOverASlowButSteadyLineIsSentWhole) {
+  constexpr std::size_t body_bytes = 16 << 20;  // far more than what kernels hold of a connection
+  options.limits.write_deadline = 3s;
+  add_job("large");
+  head.jobs_by_id["large"].reason.assign(body_bytes, 'x');
+  Wire wire(port());
+  wire.shrink_receive_buffer(256 << 10);
+  wire.send(text("GET", "/api/v1/jobs/large", "Connection: close\r\n"));
+  // All of it takes longer than the limit, each piece a thirtieth.
+  EXPECT_GT(wire.read_slowly(256 << 10, 100ms), body_bytes);
+}
+
 TEST_F(LimitsTest, FullServerStillTellsItsHealth) {
   options.limits.clients_max = 2;
   Wire first(port());
