@@ -1,7 +1,11 @@
 #include "api/routes/cluster.hpp"
 
 #include <algorithm>
+#include <compare>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "api/paging.hpp"
 #include "api/problem.hpp"
@@ -10,6 +14,30 @@
 namespace weir::api {
 
 using nlohmann::json;
+
+namespace {
+
+/// What Head::nodes() sorts by. A cursor is the place of the last node of the page before, not that node, which may be
+/// somewhere else by now, or forgotten.
+struct Place {
+  bool lost = false;
+  std::string name;
+  std::string id;
+
+  auto operator<=>(const Place&) const = default;
+
+  std::string text() const { return (lost ? "lost:" : "here:") + id + ":" + name; }
+  static std::optional<Place> parse(std::string_view text) {
+    const auto colon = text.find(':', 5);
+    const bool lost = text.starts_with("lost:");
+    if ((!lost && !text.starts_with("here:")) || colon == std::string_view::npos) return std::nullopt;
+    return Place{lost, std::string(text.substr(colon + 1)), std::string(text.substr(5, colon - 5))};
+  }
+};
+
+Place place_of(const cluster::NodeRecord& node) { return {node.state == cluster::NodeState::lost, node.name, node.id}; }
+
+}  // namespace
 
 net::awaitable<Reply> list_events(Services& services, const Request& request) {
   co_return co_await events_page(services, request, "");
@@ -22,14 +50,13 @@ net::awaitable<Reply> list_nodes(Services& services, const Request& request) {
   if (!nodes) co_return problem(nodes.error());
   auto first = nodes->begin();
   if (const auto cursor = request.target.find("cursor")) {
-    // The cursor is the id of the last node of the page before.
-    first = std::find_if(nodes->begin(), nodes->end(), [&](const auto& node) { return node.id == *cursor; });
-    if (first == nodes->end()) co_return problem(400, "cursor must be the `next` of another page");
-    ++first;
+    const auto before = Place::parse(*cursor);
+    if (!before) co_return problem(400, "cursor must be the `next` of another page");
+    first = std::ranges::find_if(*nodes, [&before](const auto& node) { return place_of(node) > *before; });
   }
   json page = json::array();
   for (; first != nodes->end() && page.size() < *limit; ++first) page.push_back(cluster::to_json(*first));
-  const std::string next = first == nodes->end() ? "" : std::prev(first)->id;
+  const std::string next = first == nodes->end() ? "" : place_of(*std::prev(first)).text();
   co_return page_reply(request, "nodes", std::move(page), next);
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -161,6 +162,32 @@ TEST_F(ServerTest, GpusOfANodeAndTheirReadings) {
   }
   EXPECT_NE(text.find("weir_node_gpu_present{node=\"a\",gpu=\"1\",uuid=\"GPU-bb\"} 0\n"), std::string::npos);
   EXPECT_EQ(text.find("weir_node_gpu_utilization_ratio{node=\"a\",gpu=\"1\""), std::string::npos) << "unknown";
+}
+
+TEST_F(ServerTest, PagesOfNodesNeitherSkipNorRepeatWhenANodeIsLost) {
+  for (const char* name : {"a", "b", "c", "d"}) {
+    cluster::NodeRecord node;
+    node.id = std::string("id-") + name;
+    node.name = name;
+    head.node_list.push_back(node);
+  }
+  const auto page = [this](const std::string& cursor) {
+    return parsed(get("/api/v1/nodes?limit=2" + (cursor.empty() ? "" : "&cursor=" + cursor)));
+  };
+  const auto first = page("");
+  on_head([this] {  // b is lost: it goes to the end
+    head.node_list[1].state = cluster::NodeState::lost;
+    std::rotate(head.node_list.begin() + 1, head.node_list.begin() + 2, head.node_list.end());
+  });
+  const auto second = page(first["next"]);
+  ASSERT_EQ(second["nodes"].size(), 2u);
+  EXPECT_EQ(second["nodes"][0]["name"], "c");
+  EXPECT_EQ(second["nodes"][1]["name"], "d");
+  on_head([this] { head.node_list.erase(head.node_list.begin() + 2); });  // d
+  const auto third = page(second["next"]);
+  ASSERT_EQ(third["nodes"].size(), 1u);
+  EXPECT_EQ(third["nodes"][0]["name"], "b");
+  EXPECT_TRUE(third["next"].is_null());
 }
 
 TEST_F(ServerTest, NodesAndActors) {
