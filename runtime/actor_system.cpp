@@ -49,6 +49,7 @@ net::awaitable<Result<PeerId>> ActorSystem::connect(Endpoint to) {
   auto link = co_await core->options().transport.connect(to);
   if (!link) co_return link.error().within("cannot reach " + to.text());
   auto peer = core->begin_link(std::move(*link), true);
+  if (!peer) co_return Error{Errc::cancelled, "the actor system has stopped"};
   const bool decided = co_await peer->ready().wait();
   if (!decided) {
     peer->give_up({Errc::cancelled, "the connection is not wanted any more"});

@@ -58,8 +58,9 @@ Peer::Peer(std::shared_ptr<SystemCore> core, std::shared_ptr<Link> link, Handsha
 void Peer::start() {
   link_->set_limits(FrameLimits::unauthenticated());
   watch(core_->options().handshake_limit, &Peer::check_handshake);
-  link_->start(shared_from_this());
-  if (auto hello = handshake_.open()) send(*hello);
+  const auto hello = handshake_.open();
+  link_->start(shared_from_this());  // from here on the handshake belongs to the link's strand
+  if (hello) send(*hello);
 }
 
 void Peer::on_frame(const FrameView& frame) {

@@ -156,6 +156,8 @@ std::shared_ptr<Peer> SystemCore::begin_link(std::shared_ptr<Link> link, bool co
                                      connecting ? Handshake::Role::connect : Handshake::Role::listen);
   {
     std::scoped_lock lock(mutex_);
+    // Looked at here, since cut_off() gives up what it finds here once. Dropping the only reference closes the link.
+    if (connecting ? cut_off_ : closed_) return nullptr;
     handshaking_.push_back(peer);
   }
   peer->start();
@@ -276,6 +278,7 @@ void SystemCore::cut_off() {
   std::vector<std::shared_ptr<Peer>> handshaking;
   {
     std::scoped_lock lock(mutex_);
+    cut_off_ = true;
     actors.swap(actors_);
     peers.swap(peers_);
     handshaking.swap(handshaking_);

@@ -37,6 +37,7 @@ class SystemCore final : public Router, public std::enable_shared_from_this<Syst
 
   // Links
   Result<Endpoint> listen(const Endpoint& at);
+  /// Null if it comes too late: the system accepts no links any more or, for one that it opens itself, is cut off.
   std::shared_ptr<Peer> begin_link(std::shared_ptr<Link> link, bool connecting);
   void allow(const std::string& account, std::string secret);
   void forbid(const std::string& account, const std::string& why);
@@ -72,7 +73,8 @@ class SystemCore final : public Router, public std::enable_shared_from_this<Syst
   std::shared_ptr<ReplyPort> local_answers_;
 
   mutable std::mutex mutex_;
-  bool closed_ = false;
+  bool closed_ = false;   ///< close_doors() was called
+  bool cut_off_ = false;  ///< cut_off() was called
   std::uint64_t next_actor_ = 1;
   std::unordered_map<std::uint64_t, std::shared_ptr<ActorCell>>
       actors_;  ///< by number, and by named_actor() of the name

@@ -9,11 +9,13 @@
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/connect.hpp>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "base/errc.hpp"
@@ -53,15 +55,9 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   }
 
   void start(std::shared_ptr<LinkHandler> handler) override {
-    handler_ = std::move(handler);
-    // The handler owns the link, and the link its handler until shut(). When an io_context is destroyed, it destroys
-    // the suspended loop without a call of shut(): the guard then releases the handler.
-    std::shared_ptr<void> guard(nullptr, [self = shared_from_this()](void*) { self->handler_.reset(); });
-    net::co_spawn(executor_, receive(shared_from_this()),
-                  [self = shared_from_this(), guard = std::move(guard)](const std::exception_ptr& thrown) {
-                    log_thrown(thrown);
-                    if (thrown) self->shut({Errc::internal, "a received frame could not be handled"});
-                  });
+    net::dispatch(executor_, [self = shared_from_this(), handler = std::move(handler)]() mutable {
+      self->start_here(std::move(handler));
+    });
   }
 
   Result<void> send(FrameKind kind, BytesView body, std::span<const Segment> segments) override {
@@ -98,6 +94,20 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   }
 
  private:
+  /// On the strand: close() may be called at the same time.
+  void start_here(std::shared_ptr<LinkHandler> handler) {
+    if (shut_) return handler->on_closed(*shut_);
+    handler_ = std::move(handler);
+    // The handler owns the link, and the link its handler until shut(). When an io_context is destroyed, it destroys
+    // the suspended loop without a call of shut(): the guard then releases the handler.
+    std::shared_ptr<void> guard(nullptr, [self = shared_from_this()](void*) { self->handler_.reset(); });
+    net::co_spawn(executor_, receive(shared_from_this()),
+                  [self = shared_from_this(), guard = std::move(guard)](const std::exception_ptr& thrown) {
+                    log_thrown(thrown);
+                    if (thrown) self->shut({Errc::internal, "a received frame could not be handled"});
+                  });
+  }
+
   static net::awaitable<void> receive(std::shared_ptr<TcpLink> self) {
     while (self->handler_) {
       const auto space = self->decoder_.prepare();
@@ -160,7 +170,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   void shut(const Error& reason) {
     auto handler = std::exchange(handler_, nullptr);
     if (shut_) return;
-    shut_ = true;
+    shut_ = reason;
     error_code ignored;
     for (int i = 0; i < 2; ++i) {  // what was being written, then what is queued, as far as the socket takes it
       if (!writing_.empty()) write_some(ignored);
@@ -185,7 +195,7 @@ class TcpLink final : public Link, public std::enable_shared_from_this<TcpLink> 
   FrameDecoder decoder_;
   std::shared_ptr<LinkHandler> handler_;
   FrameBuffer writing_;
-  bool shut_ = false;
+  std::optional<Error> shut_;  ///< why
   std::atomic<std::uint64_t> sent_ = 0;
   std::atomic<std::uint64_t> received_ = 0;
   std::atomic<std::uint64_t> accepted_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "runtime/event.hpp"
 #include "runtime/handshake.hpp"
 #include "runtime/task_group.hpp"
 #include "tests/runtime/fixture.hpp"
@@ -354,6 +355,42 @@ TEST(Link, CallsBeforeTheHandshakeReachNobody) {
   pair.simulation.settle();
   EXPECT_TRUE(recorder->closed);
   EXPECT_TRUE(notes.empty());
+}
+
+/// Links that are opened here come when the test allows it.
+class LateTransport final : public Transport {
+ public:
+  explicit LateTransport(Transport& below) : below_(below) {}
+  Result<std::unique_ptr<Listener>> listen(net::any_io_executor executor, const Endpoint& at, Accept accept) override {
+    return below_.listen(std::move(executor), at, std::move(accept));
+  }
+  net::awaitable<Result<std::shared_ptr<Link>>> connect(Endpoint to) override {
+    auto link = co_await below_.connect(std::move(to));
+    co_await allowed.wait();
+    co_return link;
+  }
+  const Event allowed;
+
+ private:
+  Transport& below_;
+};
+
+TEST(Link, OneThatComesAfterTheEndOfItsSystemIsDropped) {
+  testing::Simulation simulation{1};
+  LateTransport late(simulation.transport());
+  ActorSystem a({"a", simulation.executor(), simulation.clock(), late, "secret"});
+  ActorSystem b({"b", simulation.executor(), simulation.clock(), simulation.transport(), "secret"});
+  const auto at = b.listen({"b", 0}).value();
+  Started<PeerId> connected(simulation, a.connect(at));
+  simulation.pass(1s);
+  simulation.run(a.stop());
+  EXPECT_FALSE(connected.result);
+  late.allowed.set();
+  simulation.pass(1s);
+  ASSERT_TRUE(connected.result);
+  ASSERT_FALSE(*connected.result) << "the system has stopped";
+  EXPECT_EQ(connected.result->error().code, Errc::cancelled);
+  EXPECT_TRUE(b.peers().empty());
 }
 
 TEST(Link, AnOpenLinkEndsWithItsSimulation) {

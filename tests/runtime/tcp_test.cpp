@@ -85,6 +85,36 @@ TEST(TcpLink, EndsWithItsEventLoop) {
   EXPECT_EQ(handler.use_count(), 1) << "the link still holds its handler";
 }
 
+/// Counts the ends of its link.
+struct CountEnds final : LinkHandler {
+  void on_frame(const FrameView&) override {}
+  void on_closed(const Error& reason) override {
+    ++ends;
+    why = reason.code;
+  }
+  int ends = 0;
+  boost::system::error_code why;
+};
+
+TEST(TcpLink, AHandlerThatComesAfterTheEndHearsOfIt) {
+  net::io_context io;
+  const auto transport = make_tcp_transport(io.get_executor(), {});
+  std::shared_ptr<Link> other_end;
+  const auto keep = [&other_end](auto accepted) { other_end = std::move(accepted); };
+  const auto listener = transport->listen(io.get_executor(), any_port, keep).value();
+  const auto link = run_real(io, transport->connect(listener->endpoint())).value();
+  link->close({Errc::cancelled, "the system stops"});
+  io.restart();
+  io.poll();
+  const auto handler = std::make_shared<CountEnds>();
+  link->start(handler);
+  io.restart();
+  io.poll();
+  EXPECT_EQ(handler->ends, 1);
+  EXPECT_EQ(handler->why, Errc::cancelled);
+  EXPECT_EQ(handler.use_count(), 1) << "the link still holds its handler";
+}
+
 TEST_F(TcpLinks, ACallCrosses) { EXPECT_EQ(run_real(io_, counter_.call<&Counter::add>(5)).value(), 5); }
 
 TEST_F(TcpLinks, A64MiBSegmentCrossesAndComesBack) {
