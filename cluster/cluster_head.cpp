@@ -368,9 +368,9 @@ net::awaitable<Result<std::unique_ptr<MetricReader>>> ClusterHead::metric_points
   co_return co_await read_metrics(services_.store, std::move(query), job->restarts > 0);
 }
 
-net::awaitable<Result<std::vector<WorkerTraffic>>> ClusterHead::traffic(std::string id) {
-  if (auto job = co_await existing_job(id); !job) co_return job.error();
-  co_return co_await services_.store->traffic(std::move(id));
+net::awaitable<Result<std::vector<WorkerTraffic>>> ClusterHead::traffic(TrafficQuery query) {
+  if (auto job = co_await existing_job(query.job_id); !job) co_return job.error();
+  co_return co_await services_.store->traffic(std::move(query));
 }
 
 net::awaitable<Result<LogSlice>> ClusterHead::logs(std::string id, std::uint32_t worker, std::uint64_t offset,

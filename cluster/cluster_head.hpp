@@ -40,7 +40,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<void>> remove_job(std::string id) override;
   net::awaitable<Result<std::vector<MetricSeries>>> metrics(MetricQuery query) override;
   net::awaitable<Result<std::unique_ptr<MetricReader>>> metric_points(MetricQuery query) override;
-  net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(std::string id) override;
+  net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(TrafficQuery query) override;
   net::awaitable<Result<LogSlice>> logs(std::string id, std::uint32_t worker, std::uint64_t offset,
                                         std::uint64_t limit) override;
   net::awaitable<Result<std::vector<LogSize>>> log_sizes(std::string id) override;

@@ -131,8 +131,8 @@ class Head {
   virtual net::awaitable<Result<std::unique_ptr<MetricReader>>> metric_points(MetricQuery query) = 0;
 
   /// What the workers of the job's newest attempt have exchanged, in rank order; those that have not reported are
-  /// missing. Fails with: not_found.
-  virtual net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(std::string id) = 0;
+  /// missing, and so are the parts that are not asked for. Fails with: not_found.
+  virtual net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(TrafficQuery query) = 0;
 
   /// At most `limit` (<= 1 MiB) bytes of the output of the process with rank `worker` from `offset`, cut at a UTF-8
   /// boundary. For an offset beyond the end, the slice is empty. Fails with: not_found (job or rank).

@@ -40,8 +40,12 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
  public:
   using Done = std::function<void(Result<void>)>;
 
-  SqliteStore(SqliteStoreOptions options, net::any_io_executor writer, net::any_io_executor reader)
-      : options_(std::move(options)), writer_executor_(std::move(writer)), reader_executor_(std::move(reader)) {}
+  SqliteStore(SqliteStoreOptions options, net::any_io_executor writer, net::any_io_executor reader,
+              net::any_io_executor heavy)
+      : options_(std::move(options)),
+        writer_executor_(std::move(writer)),
+        reader_executor_(std::move(reader)),
+        heavy_executor_(heavy ? std::move(heavy) : reader_executor_) {}
 
   /// Throws SqliteFailure.
   void open() {
@@ -51,6 +55,8 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
     for (std::uint32_t i = 0; i < options_.readers; ++i) {
       idle_readers_.push_back(std::make_unique<Database>(options_.file, true));
     }
+    removed_ = has_removed(*writer_);
+    clear_later();
   }
 
   net::awaitable<Result<void>> commit(std::vector<Change> changes) override {
@@ -88,22 +94,22 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
     return read([query = std::move(query)](Database& db) { return queries::events(db, query); });
   }
   net::awaitable<Result<std::vector<MetricSeries>>> metrics(MetricQuery query) override {
-    return read([query = std::move(query)](Database& db) { return queries::metrics(db, query); });
+    return read_much([query = std::move(query)](Database& db) { return queries::metrics(db, query); });
   }
   net::awaitable<Result<std::vector<SeriesRecord>>> series(MetricQuery query) override {
-    return read([query = std::move(query)](Database& db) { return queries::series(db, query); });
+    return read_much([query = std::move(query)](Database& db) { return queries::series(db, query); });
   }
   net::awaitable<Result<std::vector<MetricRow>>> metric_rows(SeriesRecord series, std::uint64_t after,
                                                              std::uint32_t limit) override {
-    return read([series = std::move(series), after, limit](Database& db) {
+    return read_much([series = std::move(series), after, limit](Database& db) {
       return queries::metric_rows(db, series, after, limit);
     });
   }
   net::awaitable<Result<std::vector<StepBack>>> step_backs(SeriesRecord series) override {
-    return read([series = std::move(series)](Database& db) { return queries::step_backs(db, series); });
+    return read_much([series = std::move(series)](Database& db) { return queries::step_backs(db, series); });
   }
-  net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(std::string job_id) override {
-    return read([job_id = std::move(job_id)](Database& db) { return queries::traffic(db, job_id); });
+  net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(TrafficQuery query) override {
+    return read_much([query = std::move(query)](Database& db) { return queries::traffic(db, query); });
   }
   net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string job_id) override {
     return read([job_id = std::move(job_id)](Database& db) { return queries::checkpoints(db, job_id); });
@@ -161,11 +167,34 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
         closed_ ? Result<void>(Error{Errc::cancelled, "the store is closed"}) : caught([&] { write(batch, effects); });
     refuses_ = !committed;
     if (committed) {
+      removed_ = removed_ || effects.removes;
+      clear_later();
       tell_of(effects);
     } else {
       if (writer_) roll_back(*writer_);
     }
     for (auto& one : batch) one.done(committed ? std::move(one.result) : committed);
+  }
+
+  /// Lets rows of removed jobs be deleted when it is their turn on the writer's executor.
+  void clear_later() {
+    if (!removed_ || std::exchange(clearing_, true)) return;
+    net::post(writer_executor_, [self = shared_from_this()] { self->clear_some(); });
+  }
+
+  /// Deletes some rows of removed jobs; what waits to be committed meanwhile comes before the next ones.
+  void clear_some() {
+    clearing_ = false;
+    if (closed_) return;
+    const auto cleared = caught([this] {
+      writer_->execute("BEGIN IMMEDIATE");
+      removed_ = clear_removed(*writer_, options_.cleared_rows_max);
+      writer_->execute("COMMIT");
+    });
+    if (cleared) return clear_later();
+    roll_back(*writer_);
+    removed_ = true;  // it goes on after the next commit
+    spdlog::warn("removing jobs from the store: {}", cleared.error().message());
   }
 
   /// What is committed stays so, whatever happens to those who want to know of it.
@@ -214,8 +243,19 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
 
   template <class Query>
   auto read(Query query) -> net::awaitable<Result<std::invoke_result_t<Query&, Database&>>> {
+    return read_on(reader_executor_, std::move(query));
+  }
+  /// For what may take seconds.
+  template <class Query>
+  auto read_much(Query query) -> net::awaitable<Result<std::invoke_result_t<Query&, Database&>>> {
+    return read_on(heavy_executor_, std::move(query));
+  }
+
+  template <class Query>
+  auto read_on(const net::any_io_executor& executor, Query query)
+      -> net::awaitable<Result<std::invoke_result_t<Query&, Database&>>> {
     auto work = [self = shared_from_this(), query = std::move(query)]() mutable { return self->read_now(query); };
-    return run_on(reader_executor_, std::move(work));
+    return run_on(executor, std::move(work));
   }
 
   template <class Query>
@@ -258,10 +298,13 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
   const SqliteStoreOptions options_;
   const net::any_io_executor writer_executor_;
   const net::any_io_executor reader_executor_;
+  const net::any_io_executor heavy_executor_;
   Observer observer_;
   std::unique_ptr<Database> writer_;  ///< on the writer's executor only
   bool closed_ = false;               ///< likewise
   bool refuses_ = false;              ///< likewise: the last transaction failed
+  bool removed_ = false;              ///< likewise: there are rows of removed jobs
+  bool clearing_ = false;             ///< likewise: clear_some() is posted
 
   std::mutex writer_mutex_;
   std::deque<Waiting> waiting_;
@@ -277,8 +320,9 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
 }  // namespace
 
 Result<std::shared_ptr<Store>> open_sqlite_store(SqliteStoreOptions options, net::any_io_executor writer,
-                                                 net::any_io_executor reader) {
-  auto store = std::make_shared<SqliteStore>(std::move(options), std::move(writer), std::move(reader));
+                                                 net::any_io_executor reader, net::any_io_executor heavy) {
+  auto store =
+      std::make_shared<SqliteStore>(std::move(options), std::move(writer), std::move(reader), std::move(heavy));
   if (auto opened = caught([&] { store->open(); }); !opened) return opened.error();
   return std::shared_ptr<Store>(std::move(store));
 }

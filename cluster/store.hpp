@@ -27,8 +27,10 @@ struct AddJob {
 struct PutJob {
   JobRecord job;  ///< all but the spec, which never changes
 };
+/// With its workers, events, metrics, traffic, checkpoints and what the stream keeps of it. From this commit on nobody
+/// finds the job. Its rows, of which there may be many millions, are deleted bit by bit in commits of their own.
 struct RemoveJob {
-  std::string id;  ///< with its workers, events, metrics, traffic, checkpoints and what the stream keeps of it
+  std::string id;
 };
 struct PutWorker {
   WorkerRecord worker;
@@ -110,8 +112,8 @@ class Store {
                                                                      std::uint32_t limit) = 0;
   /// The rows at which a series goes back to the same or an earlier step, sorted by position.
   virtual net::awaitable<Result<std::vector<StepBack>>> step_backs(SeriesRecord series) = 0;
-  /// Of the newest attempt that has reported any, in rank order.
-  virtual net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(std::string job_id) = 0;
+  /// Of the newest attempt that has reported any, in rank order; only the part that is asked for.
+  virtual net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(TrafficQuery query) = 0;
   virtual net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string job_id) = 0;
   /// The greatest fencing number committed so far; 0 if there is none.
   virtual net::awaitable<Result<std::uint64_t>> fence() = 0;

@@ -21,6 +21,15 @@ struct WorkerTraffic {
   std::optional<protocol::ExchangePlan> plan;  ///< the latest; worker 0 only
 };
 
+/// What is asked for of the traffic of a job's newest attempt.
+struct TrafficQuery {
+  std::string job_id;
+  std::optional<std::uint32_t> worker = std::nullopt;  ///< a rank, or all
+  bool totals = true;                                  ///< and the plan
+  bool sampled = true;
+  bool slowest = true;
+};
+
 /// What is kept of a report.
 WorkerTraffic kept_of(const std::string& job_id, std::uint64_t attempt, std::uint32_t worker,
                       protocol::TrafficReport report);

@@ -222,7 +222,8 @@ net::awaitable<Reply> job_metrics(Services& services, const Request& request) {
 
 net::awaitable<Reply> job_traffic(Services& services, const Request& request) {
   const auto& id = request.parameter("id");
-  const auto workers = co_await services.head.traffic(id);
+  cluster::TrafficQuery query{.job_id = id, .sampled = false, .slowest = false};
+  const auto workers = co_await services.head.traffic(std::move(query));
   if (!workers) co_return problem(workers.error());
   co_return json_reply(200, traffic_json(id, *workers));
 }
@@ -233,9 +234,11 @@ net::awaitable<Reply> job_trace(Services& services, const Request& request) {
   if (step != "sampled" && step != "slowest") co_return problem(400, "step must be sampled or slowest");
   const auto worker = request.target.integer("worker", -1, 0, UINT32_MAX);
   if (!worker) co_return problem(worker.error());
-  auto workers = co_await services.head.traffic(id);
+  cluster::TrafficQuery query{
+      .job_id = id, .totals = false, .sampled = step == "sampled", .slowest = step == "slowest"};
+  if (*worker >= 0) query.worker = static_cast<std::uint32_t>(*worker);
+  const auto workers = co_await services.head.traffic(std::move(query));
   if (!workers) co_return problem(workers.error());
-  if (*worker >= 0) std::erase_if(*workers, [&](const auto& one) { return one.worker != *worker; });
   auto reply = json_reply(200, chrome_trace(id, *workers, step == "slowest" ? TraceStep::slowest : TraceStep::sampled));
   co_return std::move(reply).with("Content-Disposition", attachment(id + "-trace.json"));
 }

@@ -130,8 +130,9 @@ int head(const Settings& settings, const Options& options) {
   // Destroyed in reverse order: the loop stops first, then the threads that wait for the disk.
   net::thread_pool writer(1);
   net::thread_pool readers(2);
-  auto store =
-      cluster::open_sqlite_store({.file = data_dir->store_file()}, writer.get_executor(), readers.get_executor());
+  net::thread_pool heavy_reader(1);
+  auto store = cluster::open_sqlite_store({.file = data_dir->store_file()}, writer.get_executor(),
+                                          readers.get_executor(), heavy_reader.get_executor());
   if (!store) return complain(store.error());
   const int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 2U, 4U));
   net::io_context io(threads);

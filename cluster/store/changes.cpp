@@ -35,7 +35,7 @@ void publish(Database& database, StreamKind kind, const std::string& job_id, std
 }
 
 std::optional<JobState> state_of(Database& database, const std::string& job_id) {
-  Statement& row = database.prepare("SELECT state FROM jobs WHERE id = ?");
+  Statement& row = database.prepare("SELECT state FROM jobs WHERE id = ? AND removed = 0");
   row.bind(job_id);
   const auto state = row.step() ? std::optional(static_cast<JobState>(row.integer())) : std::nullopt;
   row.reset();
@@ -102,7 +102,9 @@ struct Applier {
 
   void operator()(const change::RemoveJob& remove) {
     if (const auto before = state_of(database, remove.id)) --effects.jobs[*before];
-    database.prepare("DELETE FROM jobs WHERE id = ?").bind(remove.id).run();  // rows of other tables cascade
+    effects.removes = true;
+    database.prepare("UPDATE jobs SET removed = 1 WHERE id = ?").bind(remove.id).run();
+    database.prepare("DELETE FROM idempotency_keys WHERE job = ?").bind(remove.id).run();
     database.prepare("DELETE FROM stream WHERE job = ?").bind(remove.id).run();
   }
 
@@ -269,10 +271,40 @@ void Effects::append(Effects more) {
   published.insert(published.end(), std::make_move_iterator(more.published.begin()),
                    std::make_move_iterator(more.published.end()));
   for (const auto& [state, count] : more.jobs) jobs[state] += count;
+  removes = removes || more.removes;
 }
 
 void apply(Database& database, const Change& change, Effects& effects) {
   std::visit(Applier{database, effects}, change);
+}
+
+bool has_removed(Database& database) {
+  return database.integer("SELECT EXISTS (SELECT 1 FROM jobs WHERE removed = 1)") != 0;
+}
+
+bool clear_removed(Database& database, std::int64_t rows_max) {
+  Statement& removed = database.prepare("SELECT id FROM jobs WHERE removed = 1 ORDER BY number LIMIT 1");
+  const auto job = removed.step() ? std::optional(removed.text()) : std::nullopt;
+  removed.reset();
+  if (!job) return false;
+  while (rows_max > 0) {
+    Statement& some = database.prepare(
+        "SELECT id, (SELECT coalesce(max(position), 0) FROM metrics WHERE series = id) FROM series WHERE job = ? LIMIT "
+        "1");
+    if (!some.bind(*job).step()) {
+      some.reset();
+      database.prepare("DELETE FROM jobs WHERE id = ?").bind(*job).run();  // the rows of other tables cascade
+      return has_removed(database);
+    }
+    const auto series = some.integer();
+    const auto rows = some.integer();  // their positions are 1 to this, whoever has deleted some of them
+    some.reset();
+    // The last ones first: a reader that finds fewer than there were knows that the series is being deleted.
+    database.prepare("DELETE FROM metrics WHERE series = ? AND position > ?").bind(series).bind(rows - rows_max).run();
+    if (rows <= rows_max) database.prepare("DELETE FROM series WHERE id = ?").bind(series).run();
+    rows_max -= rows + 1;
+  }
+  return true;
 }
 
 void touch(Database& database) {

@@ -13,12 +13,20 @@ namespace weir::cluster {
 struct Effects {
   std::vector<StreamItem> published;
   std::map<JobState, std::int64_t> jobs;  ///< by how much the number of jobs in each state has grown
+  bool removes = false;                   ///< a job, whose rows clear_removed() is to delete
 
   void append(Effects more);
 };
 
 /// Applies one change inside the open transaction and adds to `effects`. Throws SqliteFailure.
 void apply(Database& database, const Change& change, Effects& effects);
+
+/// Whether rows of removed jobs are left.
+bool has_removed(Database& database);
+
+/// Deletes at most `rows_max` rows of metrics of removed jobs, and each job itself after the last of its metrics.
+/// Returns whether there is more to delete.
+bool clear_removed(Database& database, std::int64_t rows_max);
 
 /// Changes a row that nobody reads, so that the transaction must write to the disk.
 void touch(Database& database);

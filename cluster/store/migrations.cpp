@@ -10,12 +10,14 @@
 #include "cluster/store/migration_0003.hpp"
 #include "cluster/store/migration_0004.hpp"
 #include "cluster/store/migration_0005.hpp"
+#include "cluster/store/migration_0006.hpp"
 
 namespace weir::cluster {
 namespace {
 
 /// Numbered from 1. A migration that has been released never changes; a new one goes to the end.
-constexpr std::array migrations = {migration_0001, migration_0002, migration_0003, migration_0004, migration_0005};
+constexpr std::array migrations = {migration_0001, migration_0002, migration_0003,
+                                   migration_0004, migration_0005, migration_0006};
 
 constexpr std::int64_t application_id = 0x77656972;  // "weir"
 

@@ -87,7 +87,7 @@ struct Range {
 }  // namespace
 
 std::optional<JobRecord> job(Database& database, const std::string& id) {
-  Statement& row = database.prepare(select_jobs("WHERE id = ?"));
+  Statement& row = database.prepare(select_jobs("WHERE id = ? AND removed = 0"));
   if (!row.bind(id).step()) return std::nullopt;
   row.integer();
   return read_job(row);
@@ -100,8 +100,8 @@ JobCounts count_jobs(Database& database, const std::string& text) {
     counts[state] = 0;
   }
   Statement& rows = database.prepare(
-      "SELECT state, count(*) FROM jobs WHERE ?1 = '' OR instr(lower(name), lower(?1)) > 0"
-      " OR instr(lower(id), lower(?1)) > 0 GROUP BY state");
+      "SELECT state, count(*) FROM jobs WHERE removed = 0 AND (?1 = '' OR instr(lower(name), lower(?1)) > 0"
+      " OR instr(lower(id), lower(?1)) > 0) GROUP BY state");
   rows.bind(text);
   while (rows.step()) {
     const auto state = static_cast<JobState>(rows.integer());
@@ -110,13 +110,18 @@ JobCounts count_jobs(Database& database, const std::string& text) {
   return counts;
 }
 
+std::string sql_of_jobs(const JobQuery& query) {
+  // A condition that is not wanted is not written: with "?2 IS NULL OR" SQLite would use no index.
+  return select_jobs("WHERE " + std::string(query.state ? "state = ?2 AND " : "") +
+                     "number < ?1 AND removed = 0"
+                     " AND (?3 = '' OR instr(lower(name), lower(?3)) > 0 OR instr(lower(id), lower(?3)) > 0)"
+                     " ORDER BY number DESC LIMIT ?4");
+}
+
 JobPage jobs(Database& database, const JobQuery& query) {
-  Statement& rows = database.prepare(
-      select_jobs("WHERE number < ?1 AND (?2 IS NULL OR state = ?2)"
-                  " AND (?3 = '' OR instr(lower(name), lower(?3)) > 0 OR instr(lower(id), lower(?3)) > 0)"
-                  " ORDER BY number DESC LIMIT ?4"));
+  Statement& rows = database.prepare(sql_of_jobs(query));
   rows.bind(query.cursor.empty() ? std::numeric_limits<std::int64_t>::max() : parse_cursor(query.cursor));
-  query.state ? rows.bind(static_cast<std::int64_t>(*query.state)) : rows.bind(std::nullopt);
+  query.state ? rows.bind(static_cast<std::int64_t>(*query.state)) : rows.bind(std::nullopt);  // then no ?2 is there
   rows.bind(query.text).bind(static_cast<std::int64_t>(query.limit) + 1);
   JobPage page;
   std::int64_t last = 0;
@@ -133,7 +138,7 @@ JobPage jobs(Database& database, const JobQuery& query) {
 
 std::vector<JobRecord> unfinished_jobs(Database& database) {
   std::vector<JobRecord> found;
-  Statement& rows = database.prepare(select_jobs("WHERE state < ? ORDER BY number"));
+  Statement& rows = database.prepare(select_jobs("WHERE state < ? AND removed = 0 ORDER BY number"));
   rows.bind(static_cast<std::int64_t>(JobState::succeeded));
   while (rows.step()) {
     rows.integer();
@@ -341,12 +346,16 @@ std::vector<MetricSeries> metrics(Database& database, const MetricQuery& query) 
   return result;
 }
 
-std::vector<WorkerTraffic> traffic(Database& database, const std::string& job_id) {
+std::vector<WorkerTraffic> traffic(Database& database, const TrafficQuery& query) {
+  const auto if_wanted = [](bool wanted, const char* column) { return wanted ? std::string(column) : "NULL"; };
   std::vector<WorkerTraffic> found;
   Statement& rows = database.prepare(
-      "SELECT attempt, worker, totals, sampled, slowest, plan FROM traffic WHERE job = ?1"
-      " AND attempt = (SELECT max(attempt) FROM traffic WHERE job = ?1) ORDER BY worker");
-  rows.bind(job_id);
+      "SELECT attempt, worker, " + if_wanted(query.totals, "totals") + ", " + if_wanted(query.sampled, "sampled") +
+      ", " + if_wanted(query.slowest, "slowest") + ", " + if_wanted(query.totals, "plan") +
+      " FROM traffic WHERE job = ?1 AND attempt = (SELECT max(attempt) FROM traffic WHERE job = ?1)" +
+      (query.worker ? " AND worker = ?2" : "") + " ORDER BY worker");
+  rows.bind(query.job_id);
+  if (query.worker) rows.bind(*query.worker);
   const auto next = [&rows](auto read) {
     const bool missing = rows.is_null();
     const auto text = rows.text();
@@ -354,10 +363,10 @@ std::vector<WorkerTraffic> traffic(Database& database, const std::string& job_id
   };
   while (rows.step()) {
     WorkerTraffic one;
-    one.job_id = job_id;
+    one.job_id = query.job_id;
     one.attempt = static_cast<std::uint64_t>(rows.integer());
     one.worker = static_cast<std::uint32_t>(rows.integer());
-    one.totals = totals_of(rows.text());
+    one.totals = next(totals_of).value_or(protocol::TrafficTotals());
     one.sampled = next(timeline_of);
     one.slowest = next(timeline_of);
     one.plan = next(plan_of);

@@ -273,9 +273,17 @@ net::awaitable<Result<cluster::EventPage>> FakeHead::events(cluster::EventQuery 
   co_return page;
 }
 
-net::awaitable<Result<std::vector<cluster::WorkerTraffic>>> FakeHead::traffic(std::string id) {
-  if (!jobs_by_id.contains(id)) co_return no_job;
-  co_return traffic_list;
+net::awaitable<Result<std::vector<cluster::WorkerTraffic>>> FakeHead::traffic(cluster::TrafficQuery query) {
+  if (!jobs_by_id.contains(query.job_id)) co_return no_job;
+  auto found = traffic_list;
+  std::erase_if(found, [&query](const auto& one) { return query.worker && one.worker != *query.worker; });
+  for (auto& one : found) {
+    if (!query.totals) one.totals = {};
+    if (!query.totals) one.plan.reset();
+    if (!query.sampled) one.sampled.reset();
+    if (!query.slowest) one.slowest.reset();
+  }
+  co_return found;
 }
 
 net::awaitable<Result<std::vector<cluster::CheckpointRecord>>> FakeHead::checkpoints(std::string id) {

@@ -47,7 +47,7 @@ class FakeHead final : public cluster::Head {
   net::awaitable<Result<void>> remove_job(std::string id) override;
   net::awaitable<Result<std::vector<cluster::MetricSeries>>> metrics(cluster::MetricQuery query) override;
   net::awaitable<Result<std::unique_ptr<cluster::MetricReader>>> metric_points(cluster::MetricQuery query) override;
-  net::awaitable<Result<std::vector<cluster::WorkerTraffic>>> traffic(std::string id) override;
+  net::awaitable<Result<std::vector<cluster::WorkerTraffic>>> traffic(cluster::TrafficQuery query) override;
   net::awaitable<Result<cluster::LogSlice>> logs(std::string id, std::uint32_t worker, std::uint64_t offset,
                                                  std::uint64_t limit) override;
   net::awaitable<Result<std::vector<cluster::LogSize>>> log_sizes(std::string id) override;

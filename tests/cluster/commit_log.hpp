@@ -61,8 +61,8 @@ class CommitLog final : public Store {
   net::awaitable<Result<std::vector<StepBack>>> step_backs(SeriesRecord series) override {
     return below_->step_backs(std::move(series));
   }
-  net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(std::string job_id) override {
-    return below_->traffic(std::move(job_id));
+  net::awaitable<Result<std::vector<WorkerTraffic>>> traffic(TrafficQuery query) override {
+    return below_->traffic(std::move(query));
   }
   net::awaitable<Result<std::vector<CheckpointRecord>>> checkpoints(std::string job_id) override {
     return below_->checkpoints(std::move(job_id));

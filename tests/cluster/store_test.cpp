@@ -16,6 +16,7 @@
 
 #include "base/errc.hpp"
 #include "cluster/sqlite_store.hpp"
+#include "cluster/store/queries.hpp"
 #include "cluster/store/sqlite.hpp"
 #include "runtime/testing/simulation.hpp"
 #include "tests/cluster/temporary_dir.hpp"
@@ -44,9 +45,11 @@ std::vector<Change> add_job(const std::string& id, const std::string& key = "", 
 class StoreTest : public ::testing::Test {
  protected:
   void open() {
-    auto opened = open_sqlite_store(
-        {.file = file(), .stream_items_max = stream_items_max_, .stream_bytes_max = stream_bytes_max_},
-        net::make_strand(simulation_.executor()), simulation_.executor());
+    auto opened = open_sqlite_store({.file = file(),
+                                     .stream_items_max = stream_items_max_,
+                                     .stream_bytes_max = stream_bytes_max_,
+                                     .cleared_rows_max = cleared_rows_max_},
+                                    net::make_strand(simulation_.executor()), simulation_.executor());
     ASSERT_TRUE(opened) << opened.error().message();
     store_ = *opened;
   }
@@ -62,6 +65,7 @@ class StoreTest : public ::testing::Test {
   runtime::testing::Simulation simulation_{1};
   std::uint64_t stream_items_max_ = 1000;
   std::uint64_t stream_bytes_max_ = 64 << 20;
+  std::uint32_t cleared_rows_max_ = 20'000;
   std::shared_ptr<Store> store_;
 };
 
@@ -349,6 +353,107 @@ TEST_F(StoreTest, ManySeriesShareThePointsOfOneAnswer) {
   ASSERT_THAT(*found, SizeIs(1));
   EXPECT_EQ(found->at(0).worker, 7u);
   EXPECT_THAT(found->at(0).points, SizeIs(500));
+}
+
+TEST_F(StoreTest, AFilterByStateUsesTheIndex) {
+  const auto plan_of = [this](const JobQuery& query) {
+    Database database(file(), true);
+    Statement& rows = database.prepare("EXPLAIN QUERY PLAN " + queries::sql_of_jobs(query));
+    std::string plan;
+    while (rows.step()) {
+      for (int column = 0; column < 3; ++column) rows.integer();
+      plan += rows.text() + "\n";
+    }
+    return plan;
+  };
+  EXPECT_THAT(plan_of({.state = JobState::failed, .text = {}, .cursor = {}}),
+              HasSubstr("jobs_by_state (state=? AND number<?)"));
+  EXPECT_THAT(plan_of({.state = {}, .text = {}, .cursor = {}}), HasSubstr("USING INTEGER PRIMARY KEY (rowid<?)"));
+}
+
+TEST_F(StoreTest, MetricsDoNotHoldUpOtherReads) {
+  simulation_.run(store_->close());
+  const auto heavy = simulation_.process();
+  store_ = open_sqlite_store({.file = file()}, net::make_strand(simulation_.executor()), simulation_.executor(),
+                             heavy->executor())
+               .value();
+  ASSERT_TRUE(commit(add_job("a")));
+  heavy->stop();
+  std::size_t done = 0;
+  const auto count = [&done](const std::exception_ptr&, const auto& result) { done += result ? 1 : 0; };
+  for (int i = 0; i < 3; ++i) {
+    MetricQuery query{"a", {}, MetricAxis::step, {}, {}, 10, true, {}};
+    net::co_spawn(simulation_.executor(), store_->metrics(std::move(query)), count);
+  }
+  net::co_spawn(simulation_.executor(), store_->traffic({.job_id = "a"}), count);
+  EXPECT_THAT(simulation_.run(store_->jobs({}))->jobs, SizeIs(1));
+  EXPECT_TRUE(*simulation_.run(store_->job("a")));
+  EXPECT_EQ(done, 0u);
+  heavy->resume();
+  simulation_.settle();
+  EXPECT_EQ(done, 4u);
+}
+
+/// A job with so many points that they are not deleted at once.
+class RemovalTest : public StoreTest {
+ protected:
+  void SetUp() override {
+    cleared_rows_max_ = 500;
+    StoreTest::SetUp();
+    ASSERT_TRUE(commit(add_job("large", "key", "hash")));
+    ASSERT_TRUE(commit(add_job("other")));
+    for (const char* job : {"large", "other"}) {
+      std::vector<Change> changes;
+      changes.push_back(change::AddMetrics{job, std::vector<MetricRow>(30'000, {"loss", 0, 1, 0, 0, 1.0})});
+      changes.push_back(change::AddMetrics{job, std::vector<MetricRow>(10'000, {"loss", 1, 1, 0, 0, 1.0})});
+      ASSERT_TRUE(commit(std::move(changes)));
+      ASSERT_TRUE(commit(event_of(job)));
+    }
+  }
+
+  static std::vector<Change> event_of(const std::string& job) {
+    return {change::AddEvent{{.time = {}, .job_id = job, .kind = {}, .message = {}, .node = {}, .worker = {}}}};
+  }
+  std::int64_t rows(const std::string& of) { return Database(file(), true).integer("SELECT count(*) FROM " + of); }
+  bool shows(const std::string& job) {
+    EXPECT_EQ(simulation_.run(store_->jobs({}))->jobs.size(), 1u);
+    EXPECT_EQ(store_->job_counts().at(JobState::pending), 1u);
+    return simulation_.run(store_->job(job))->has_value();
+  }
+};
+
+TEST_F(RemovalTest, OthersCommitWhileTheRowsOfAJobAreDeleted) {
+  std::optional<std::int64_t> left;  // once an event is committed that came right after the removal
+  const auto committed = [&](const std::exception_ptr&, const Result<void>& done) {
+    EXPECT_TRUE(done);
+    left = rows("metrics");
+  };
+  const auto removed = [&](const std::exception_ptr&, const Result<void>& done) {
+    EXPECT_TRUE(done);
+    net::co_spawn(simulation_.executor(), store_->commit(event_of("other")), committed);
+  };
+  net::co_spawn(simulation_.executor(), store_->commit({change::RemoveJob{"large"}}), removed);
+  simulation_.settle();
+  EXPECT_GT(left.value(), 40'000) << "the event did not wait for them";
+  EXPECT_FALSE(shows("large"));
+  EXPECT_FALSE(*simulation_.run(store_->idempotency_key("key"))) << "it may be used again";
+  EXPECT_EQ(rows("metrics"), 40'000);
+  EXPECT_EQ(rows("series"), 2);
+  EXPECT_EQ(rows("jobs"), 1);
+  EXPECT_EQ(rows("events"), 2);
+  EXPECT_TRUE(shows("other"));
+}
+
+TEST_F(RemovalTest, GoesOnAfterARestart) {
+  ASSERT_TRUE(commit({change::RemoveJob{"large"}}));
+  simulation_.run(store_->close());
+  EXPECT_GT(rows("metrics"), 40'000);
+  open();
+  EXPECT_FALSE(shows("large"));
+  simulation_.settle();
+  EXPECT_EQ(rows("metrics"), 40'000);
+  EXPECT_EQ(rows("jobs"), 1);
+  EXPECT_TRUE(shows("other"));
 }
 
 TEST_F(StoreTest, AFileOfANewerWeirIsRefused) {

@@ -75,7 +75,7 @@ std::vector<std::string> planned(FakeCluster& cluster, const std::string& id) {
 }
 
 std::vector<WorkerTraffic> traffic_of(FakeCluster& cluster, const std::string& id) {
-  return cluster.simulation.run(cluster.head->traffic(id)).value();
+  return cluster.simulation.run(cluster.head->traffic({.job_id = id})).value();
 }
 
 TEST(Traffic, OfAJobIsKeptAndSurvivesTheHead) {
@@ -102,6 +102,26 @@ TEST(Traffic, OfAJobIsKeptAndSurvivesTheHead) {
   EXPECT_DOUBLE_EQ(span.begin_seconds, 0.125);
   EXPECT_DOUBLE_EQ(span.seconds, 0.000001);
   EXPECT_EQ(span.bytes, (protocol::ByteCounts{100, 90}));
+}
+
+TEST(Traffic, OnlyWhatIsAskedForIsRead) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.traffic = report;
+  const auto id = cluster.submit_job(2);
+  cluster.await_end(id);
+  // A part that is not read need not be readable.
+  Database(cluster.dir.path() / "now" / "weir.db", false).execute("UPDATE traffic SET totals = 'x', slowest = 'x'");
+  TrafficQuery query{.job_id = id, .totals = false, .slowest = false};
+  const auto both = cluster.simulation.run(cluster.head->traffic(query)).value();
+  ASSERT_THAT(both, SizeIs(2));
+  EXPECT_EQ(to_text(both[1].sampled.value()), to_text(*report(1, 10).sampled));
+  EXPECT_FALSE(both[1].slowest);
+  query.worker = 1;
+  const auto one = cluster.simulation.run(cluster.head->traffic(query)).value();
+  ASSERT_THAT(one, SizeIs(1));
+  EXPECT_EQ(one[0].worker, 1u);
+  EXPECT_FALSE(cluster.simulation.run(cluster.head->traffic({.job_id = id})));
 }
 
 TEST(Traffic, SpansThatFollowEachOtherDoNotOverlapInWholeMicroseconds) {
@@ -171,8 +191,8 @@ TEST(Traffic, GoesWithTheJob) {
   const auto id = cluster.submit_job(2);
   cluster.await_end(id);
   ASSERT_TRUE(cluster.simulation.run(cluster.head->remove_job(id)));
-  EXPECT_EQ(cluster.simulation.run(cluster.head->traffic(id)).error().code, Errc::not_found);
-  EXPECT_THAT(cluster.simulation.run(cluster.store->traffic(id)).value(), IsEmpty());
+  EXPECT_EQ(cluster.simulation.run(cluster.head->traffic({.job_id = id})).error().code, Errc::not_found);
+  EXPECT_THAT(cluster.simulation.run(cluster.store->traffic({.job_id = id})).value(), IsEmpty());
 }
 
 TEST(Traffic, OfAnEarlierAttemptGoesWithTheFirstReportOfTheNext) {
@@ -186,9 +206,9 @@ TEST(Traffic, OfAnEarlierAttemptGoesWithTheFirstReportOfTheNext) {
   };
   put(7, 0);
   put(7, 1);
-  EXPECT_THAT(cluster.simulation.run(cluster.store->traffic(id)).value(), SizeIs(2));
+  EXPECT_THAT(cluster.simulation.run(cluster.store->traffic({.job_id = id})).value(), SizeIs(2));
   put(8, 1);
-  const auto now = cluster.simulation.run(cluster.store->traffic(id)).value();
+  const auto now = cluster.simulation.run(cluster.store->traffic({.job_id = id})).value();
   ASSERT_THAT(now, SizeIs(1));
   EXPECT_EQ(now[0].attempt, 8u);
   EXPECT_EQ(now[0].worker, 1u);
@@ -218,6 +238,8 @@ TEST(Traffic, AFileFromBeforeItIsMigrated) {
   simulation.run(open().value()->close());
   {
     Database before(file, false);
+    before.execute("DROP INDEX jobs_removed");
+    before.execute("ALTER TABLE jobs DROP COLUMN removed");
     before.execute("ALTER TABLE workers DROP COLUMN gpus");
     before.execute("ALTER TABLE workers DROP COLUMN role");
     before.execute("DROP TABLE traffic");
@@ -225,7 +247,7 @@ TEST(Traffic, AFileFromBeforeItIsMigrated) {
   }
   const auto store = open();
   ASSERT_TRUE(store) << store.error().message();
-  EXPECT_THAT(simulation.run((*store)->traffic("a")).value(), IsEmpty());
+  EXPECT_THAT(simulation.run((*store)->traffic({.job_id = "a"})).value(), IsEmpty());
   simulation.run((*store)->close());
 }
 
@@ -238,6 +260,8 @@ TEST(Traffic, AFileFromBeforeThePlansKeepsWhatItHas) {
   cluster.kill_head();
   {
     Database before(cluster.dir.path() / "now" / "weir.db", false);
+    before.execute("DROP INDEX jobs_removed");
+    before.execute("ALTER TABLE jobs DROP COLUMN removed");
     before.execute("ALTER TABLE workers DROP COLUMN gpus");
     before.execute("ALTER TABLE workers DROP COLUMN role");
     before.execute("ALTER TABLE traffic DROP COLUMN plan");
