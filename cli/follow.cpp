@@ -113,6 +113,8 @@ int follow_job(const Api& api, const std::string& id, bool json) {
     auto job = api.get(job_path(id));
     if (!job) return job.error();
     progress.take_job(*job, steady_seconds());
+    // A job that waits causes no events that would tell why.
+    if (progress.waits()) line.show(progress.line(steady_seconds()), steady_seconds());
     return {};
   };
   const HttpClient::StreamHandlers handlers{

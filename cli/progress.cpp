@@ -81,7 +81,7 @@ std::string Progress::line(double now) const {
   if (watched > 0 && now > first_seen_at_ && steps_total_ > step_) {
     line += "  ETA " + duration_text((steps_total_ - step_) * (now - first_seen_at_) / watched);
   }
-  if (phase_ != "training" && !phase_.empty()) line += "  " + phase_;
+  if (phase_ != "training" && !phase_.empty()) line += "  " + phase_ + (reason_.empty() ? "" : ": " + reason_);
   return line + figures();
 }
 

@@ -16,6 +16,8 @@ class Progress {
   void take_metrics(const nlohmann::json& record, double now);
 
   bool ended() const;
+  /// Whether the job has not trained yet, or something keeps it from going on.
+  bool waits() const { return !ended() && (step_ == 0 || !reason_.empty()); }
   bool succeeded() const { return state_ == "SUCCEEDED"; }
   const std::string& state() const { return state_; }
 

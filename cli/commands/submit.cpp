@@ -144,6 +144,7 @@ int submit(const Settings& settings, const Submit& options) {
     } else {
       print(id);
     }
+    if (const std::string reason = text(*job, "reason"); !reason.empty()) say("The job waits: " + reason);
     return ExitCode::ok;
   }
   if (!settings.json) print(id);

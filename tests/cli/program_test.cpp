@@ -273,6 +273,29 @@ TEST_F(Spec, AJobThatHasAlreadyEndedIsNotWaitedFor) {
   EXPECT_TRUE(running.last_event_ids.empty());
 }
 
+/// A job as the API returns it while nothing has room for it.
+std::string waiting_job() {
+  auto waiting = nlohmann::json::parse(job("PENDING"));
+  waiting["phase"] = "queued";
+  waiting["reason"] = "no node has joined";
+  return waiting.dump();
+}
+
+TEST_F(Spec, WhyAJobWaitsIsToldThoughNothingHappens) {
+  FakeHttp head([](const FakeRequest& request) -> std::string {
+    if (request.line() == "POST /api/v1/jobs") return answer(201, waiting_job());
+    if (!request.has("GET /api/v1/stream")) return answer(200, waiting_job());
+    ::kill(::getpid(), SIGINT);
+    return "";  // and no event comes
+  });
+  const Outcome followed = weir({"--address", head.address(), "submit", path_, "--follow"});
+  EXPECT_EQ(followed.code, 130);
+  EXPECT_THAT(followed.err, HasSubstr("PENDING queued: no node has joined\n"));
+  const Outcome submitted = weir({"--address", head.address(), "submit", path_});
+  EXPECT_EQ(submitted.out, "J1\n");
+  EXPECT_EQ(submitted.err, "The job waits: no node has joined\n");
+}
+
 TEST_F(Spec, InterruptLeavesTheJobRunning) {
   FakeHttp head([](const FakeRequest& request) -> std::string {
     if (request.line() == "POST /api/v1/jobs") return answer(201, job("PENDING"));
