@@ -178,6 +178,9 @@ int stop(const Settings& settings, const One& options) {
   if (!job) return complain(job.error());
   if (settings.json) {
     print(*job);
+  } else if (text(*job, "phase") == "stopping") {
+    const bool trains = number(*job, "step") > 0;
+    say(trains ? "stopping; a checkpoint is taken first" : "stopping; if it trains, a checkpoint is taken first");
   } else {
     say(text(*job, "state") + (text(*job, "phase").empty() ? "" : " (" + text(*job, "phase") + ")"));
   }

@@ -82,8 +82,11 @@ TEST_F(JobsTest, ListIsPagedAndFiltered) {
 
 TEST_F(JobsTest, StopIsIdempotentAndDeleteWantsAnEnd) {
   add_job("j1");
-  EXPECT_EQ(request("POST", "/api/v1/jobs/j1/stop").result_int(), 202u);
-  EXPECT_EQ(request("POST", "/api/v1/jobs/j1/stop").result_int(), 202u);
+  for (int i = 0; i < 2; ++i) {
+    const auto stopping = request("POST", "/api/v1/jobs/j1/stop");
+    EXPECT_EQ(stopping.result_int(), 202u);
+    EXPECT_EQ(parsed(stopping)["phase"], "stopping");
+  }
   expect_problem(request("DELETE", "/api/v1/jobs/j1"), 409);
   on_head([&] { head.jobs_by_id["j1"].state = cluster::JobState::stopped; });
   EXPECT_EQ(request("POST", "/api/v1/jobs/j1/stop").result_int(), 200u);

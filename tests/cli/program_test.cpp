@@ -309,6 +309,16 @@ TEST_F(Spec, InterruptLeavesTheJobRunning) {
   for (const FakeRequest& request : head.requests()) EXPECT_THAT(request.line(), Not(HasSubstr("/stop")));
 }
 
+TEST(Program, StopSaysThatTheJobStops) {
+  auto stopping = nlohmann::json::parse(job("RUNNING", 4));
+  stopping["phase"] = "stopping";
+  const auto said = [&] { return weir_at(answer(202, stopping.dump()), {"job", "stop", "J1"}).err; };
+  EXPECT_EQ(said(), "stopping; a checkpoint is taken first\n");
+  stopping["step"] = 0;
+  EXPECT_EQ(said(), "stopping; if it trains, a checkpoint is taken first\n");
+  EXPECT_EQ(weir_at(answer(200, job("STOPPED", 4)), {"job", "stop", "J1"}).err, "STOPPED\n");
+}
+
 TEST(Program, LogsAreReadPieceByPieceAndMarkedWithTheirWorker) {
   FakeHttp head([](const FakeRequest& request) {
     if (request.has("/logs?worker=0&offset=0")) return answer(200, R"({"next_offset": 4, "text": "one\n"})");
