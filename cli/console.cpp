@@ -1,5 +1,7 @@
 #include "cli/console.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -59,6 +61,20 @@ int complain(const Error& error) {
 }
 
 void complain_of_usage(const std::string& message) { print_error(kind_of(ExitCode::usage), message, ExitCode::usage); }
+
+void hold_output() {
+  if (::fcntl(STDOUT_FILENO, F_GETFD) >= 0) return;
+  const int unwritable = ::open("/dev/null", O_RDONLY);
+  if (unwritable < 0 || unwritable == STDOUT_FILENO) return;
+  ::dup2(unwritable, STDOUT_FILENO);
+  ::close(unwritable);
+}
+
+bool output_is_whole() {
+  if (std::cout.flush()) return true;
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
+}
 
 void print(const nlohmann::json& document) { std::cout << text_of(document, 2) << std::endl; }
 

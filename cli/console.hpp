@@ -22,6 +22,12 @@ int complain(const Error& error);
 /// The same for a command line that is not understood, which has already been reported on standard error.
 void complain_of_usage(const std::string& message);
 
+/// Keeps a standard output that is closed from being reused: the next socket would get its number, and what is printed.
+void hold_output();
+
+/// Flushes standard output. Returns false if it has not taken everything; a reader that has gone wanted no more.
+bool output_is_whole();
+
 /// Prints JSON on standard output: one document, indented.
 void print(const nlohmann::json& document);
 

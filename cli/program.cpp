@@ -50,6 +50,14 @@ Program::Program(std::string_view catalog) : app_("weir: distributed training wi
 }
 
 int Program::run(int count, const char* const* words) {
+  hold_output();
+  const int code = parse_and_run(count, words);
+  if (output_is_whole() || code != ExitCode::ok) return code;
+  say("weir: standard output is closed or full");
+  return ExitCode::failed;
+}
+
+int Program::parse_and_run(int count, const char* const* words) {
   std::signal(SIGPIPE, SIG_IGN);  // `weir ... | head` ends with an error of the write, not with a signal
   auto log = std::make_shared<spdlog::logger>("weir", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   spdlog::set_default_logger(std::move(log));

@@ -17,10 +17,12 @@ class Program {
   CLI::App& app() { return app_; }
   Choice& choice() { return choice_; }
 
-  /// Parses the command line, runs the command and returns the exit code.
+  /// Parses the command line, runs the command and returns the exit code, which is not 0 if output was lost.
   int run(int count, const char* const* words);
 
  private:
+  int parse_and_run(int count, const char* const* words);
+
   CLI::App app_;
   Choice choice_;
   Settings settings_;

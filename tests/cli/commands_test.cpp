@@ -1,4 +1,3 @@
-#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -520,22 +519,6 @@ TEST_F(Commands, ACheckpointGoesToStandardOutput) {
   const Outcome too_small = fetch({"J1", "20", "-o", "-"});
   EXPECT_EQ(too_small.code, 1);
   EXPECT_THAT(too_small.err, HasSubstr("should have 4 bytes, but 3 came"));
-}
-
-TEST_F(Commands, AFullDiskBehindStandardOutputIsAnError) {
-  Checkpoints job;
-  std::cout << std::flush;
-  const int usual = ::dup(STDOUT_FILENO);
-  const int full = ::open("/dev/full", O_WRONLY);
-  ::dup2(full, STDOUT_FILENO);
-  const std::string address = job.head.address();
-  const std::vector<const char*> words{"weir", "--address", address.c_str(), "job", "checkpoint", "J1", "10",
-                                       "-o",   "-"};
-  EXPECT_EQ(Program(catalog).run(static_cast<int>(words.size()), words.data()), 1);
-  ::dup2(usual, STDOUT_FILENO);
-  ::close(usual);
-  ::close(full);
-  std::cout.clear();
 }
 
 TEST_F(Commands, ATerminalIsSentNothingThatItObeys) {
