@@ -122,6 +122,17 @@ std::string amount_text(const std::string& name, double amount) {
   return text;
 }
 
+/// The text of an amount to ask for where `fits` fits: it is not rounded up, so that what it says fits, too.
+std::string suggested_text(const std::string& name, double fits) {
+  constexpr double gib = 1024.0 * 1024 * 1024;
+  const bool is_memory = name == "memory" && fits >= gib / 1024;
+  const double unit = !is_memory ? 1 : fits >= gib ? gib : gib / 1024;
+  // One unit in the last of the digits that amount_text() prints.
+  const double step = unit * std::pow(10.0, std::floor(std::log10(fits / unit)) - (is_memory ? 3 : 5));
+  const double nearest = std::round(fits / step) * step;
+  return amount_text(name, covers(fits, nearest) ? nearest : std::floor(fits / step) * step);
+}
+
 /// "GPU 0 has 0.5 free, GPU 1 has 0.25 free; a worker needs a whole one"
 std::string gpus_text(const Gang::Group& group, const NodeOffer& node, Room room, double want) {
   std::string text;
@@ -205,7 +216,7 @@ std::string smallest_change(const Gang::Group& group, std::span<const NodeOffer>
     double amount = greatest_fitting(group, nodes, name);
     if (name == "gpu" && amount > 1) amount = std::floor(amount);  // a process gets whole GPUs, or a part of one
     if (amount > 0 && !covers(amount, want)) {
-      suggest("ask for " + name + "=" + amount_text(name, amount) + " per " + noun_of(group));
+      suggest("ask for " + name + "=" + suggested_text(name, amount) + " per " + noun_of(group));
       ++suggested;
     }
   }

@@ -119,6 +119,16 @@ TEST(Scheduler, OnlyAFewAmountsAreSuggested) {
                         "ask for r11=1 per worker, or add a node"));
 }
 
+TEST(Scheduler, ASuggestedAmountIsNotRoundedUp) {
+  const std::vector<NodeOffer> nodes = {node("a", 2, 2)};
+  EXPECT_THAT(explain(gang(3, 1), nodes), HasSubstr("or ask for cpu=0.666666 per worker"));
+  EXPECT_THAT(place(Gang{{{3, {{"cpu", 0.666666}}}}}, nodes).nodes, ElementsAre("a", "a", "a"));
+  EXPECT_THAT(explain(gang(4, 1), nodes), HasSubstr("or ask for cpu=0.5 per worker")) << "an exact one stays";
+  std::vector<NodeOffer> large = nodes;
+  large[0].total["memory"] = large[0].free["memory"] = 8.0 * 1024 * 1024 * 1024;
+  EXPECT_THAT(explain(Gang{{{3, {{"memory", 6e9}}}}}, large), HasSubstr("or ask for memory=2.666GiB per worker"));
+}
+
 /// What greatest_fitting() finds, by trying every amount at which the number of fitting workers can change.
 double greatest_by_trying(Gang::Group group, const std::vector<NodeOffer>& nodes, const std::string& resource) {
   std::vector<double> amounts;
