@@ -23,16 +23,32 @@ void Progress::take_job(const nlohmann::json& job, double now) {
   reason_ = text(job, "reason");
   steps_total_ = number(job, "steps_total");
   if (const auto& summary = member(job, "summary"); summary.is_object()) summary_.update(summary);
-  advance(number(job, "step"), now);
+  const double step = number(job, "step");
+  if (const double restarts = number(job, "restarts"); restarts > restarts_) {
+    begin_anew(restarts);
+    step_before_ = std::max(step_before_, step);
+  }
+  // A job's step is the greatest of all attempts, which says nothing until the present one has come further.
+  if (ended() || step > step_before_) advance(step, now);
 }
 
 void Progress::take_metrics(const nlohmann::json& record, double now) {
+  const double restarts = number(record, "restarts", restarts_);
+  if (restarts < restarts_) return;  // of an attempt that is over
+  if (restarts > restarts_) begin_anew(restarts);
   for (const nlohmann::json& point : member(record, "points")) {
     if (!point.is_array() || point.size() < 6 || !point[0].is_string() || !point[2].is_number()) continue;
     if (!point[1].is_null()) continue;  // a point of a single worker
     summary_[point[0].get<std::string>()] = point[5];
     advance(point[2].get<double>(), now);
   }
+}
+
+void Progress::begin_anew(double restarts) {
+  restarts_ = restarts;
+  step_before_ = std::max(step_before_, step_);
+  step_ = 0;
+  first_seen_step_.reset();
 }
 
 void Progress::advance(double step, double now) {
@@ -48,7 +64,7 @@ bool Progress::ended() const { return state_ == "SUCCEEDED" || state_ == "FAILED
 
 std::string Progress::figures() const {
   std::string line;
-  if (member(summary_, "loss").is_number()) line += "  loss " + printed("%.4f", number(summary_, "loss"));
+  if (member(summary_, "loss").is_number()) line += "  loss " + printed("%.4g", number(summary_, "loss"));
   if (member(summary_, "accuracy").is_number()) {
     line += "  accuracy " + printed("%.1f%%", 100 * number(summary_, "accuracy"));
   }

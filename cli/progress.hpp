@@ -12,7 +12,8 @@ class Progress {
   /// Accepts a job as the API returns it. `now` is in seconds on any steady clock, here and below.
   void take_job(const nlohmann::json& job, double now);
 
-  /// Accepts a `metrics` record: {"points": [[name, worker or null, step, wall_seconds, wire_bytes, value], ...]}.
+  /// Accepts a `metrics` record:
+  /// {"restarts", "points": [[name, worker or null, step, wall_seconds, wire_bytes, value], ...]}.
   void take_metrics(const nlohmann::json& record, double now);
 
   bool ended() const;
@@ -29,13 +30,16 @@ class Progress {
   std::string verdict() const;
 
  private:
+  void begin_anew(double restarts);
   void advance(double step, double now);
   std::string figures() const;
 
   std::string state_ = "PENDING";
   std::string phase_;
   std::string reason_;
-  double step_ = 0;
+  double restarts_ = 0;
+  double step_ = 0;         ///< of the present attempt
+  double step_before_ = 0;  ///< the greatest of those before it
   double steps_total_ = 0;
   nlohmann::json summary_ = nlohmann::json::object();
   std::optional<double> first_seen_step_;

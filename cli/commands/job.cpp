@@ -92,6 +92,7 @@ int show(const Settings& settings, const One& options) {
   table.add({"state", state});
   if (auto reason = text(*job, "reason"); !reason.empty()) table.add({"reason", reason});
   table.add({"step", steps(*job)});
+  if (number(*job, "restarts") > 0) table.add({"restarts", value_text(member(*job, "restarts"))});
   for (const char* time : {"created_at", "started_at", "ended_at"}) table.add({time, value_text(member(*job, time))});
   for (const auto& [name, value] : member(*job, "summary").items()) {
     if (value.is_structured()) continue;

@@ -161,6 +161,33 @@ TEST(Progress, IgnoresSingleWorkersAndRecordsItDoesNotKnow) {
   EXPECT_EQ(progress.line(1), "step 1");
 }
 
+TEST(Progress, ARestartTakesTheStepsBackAndBeginsTheEstimateAnew) {
+  Progress progress;
+  json job = {{"state", "RUNNING"}, {"phase", "training"}, {"step", 50}, {"steps_total", 100}, {"restarts", 0}};
+  const auto point = [](int step, int restarts) {
+    return json{{"restarts", restarts}, {"points", {{"loss", nullptr, step, 1, 1, 0.5}}}};
+  };
+  progress.take_job(job, 0);
+  progress.take_metrics(point(60, 0), 10);
+  job.update({{"phase", "recovering"}, {"restarts", 1}, {"reason", "node b was lost"}});
+  progress.take_job(job, 100);
+  EXPECT_EQ(progress.line(100), "RUNNING recovering: node b was lost");
+  job.update({{"phase", "training"}, {"reason", nullptr}});
+  progress.take_job(job, 110);
+  progress.take_metrics(point(20, 1), 120);
+  progress.take_metrics(point(61, 0), 121);  // late, of the first attempt
+  progress.take_job(job, 122);
+  EXPECT_EQ(progress.line(122), "step 20/100  20%  loss 0.5");
+  progress.take_metrics(point(30, 1), 130);
+  EXPECT_EQ(progress.line(130), "step 30/100  30%  ETA 1:10  loss 0.5") << "of the steps since the restart";
+}
+
+TEST(Progress, ALossIsShortHoweverGreat) {
+  Progress progress;
+  progress.take_job({{"state", "RUNNING"}, {"phase", "training"}, {"step", 1}, {"summary", {{"loss", 1.25e35}}}}, 0);
+  EXPECT_EQ(progress.line(0), "step 1  loss 1.25e+35");
+}
+
 TEST(Progress, TheVerdictHasStateCauseAndResult) {
   Progress progress;
   progress.take_job({{"state", "FAILED"}, {"phase", ""}, {"reason", "worker 2 on b was killed"}, {"step", 7}}, 0);

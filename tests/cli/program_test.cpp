@@ -254,7 +254,7 @@ TEST_F(Spec, FollowGoesOnWhereABrokenStreamEnded) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.out, "J1\n");
   EXPECT_EQ(running.last_event_ids, (std::vector<std::string>{"", "5"}));
-  EXPECT_THAT(outcome.err, AllOf(HasSubstr("step 6/10  60%  ETA "), HasSubstr("  loss 0.2500  accuracy 90.0%")));
+  EXPECT_THAT(outcome.err, AllOf(HasSubstr("step 6/10  60%  ETA "), HasSubstr("  loss 0.25  accuracy 90.0%")));
   EXPECT_THAT(outcome.err, HasSubstr("trying again"));
 }
 
@@ -317,6 +317,13 @@ TEST(Program, StopSaysThatTheJobStops) {
   stopping["step"] = 0;
   EXPECT_EQ(said(), "stopping; if it trains, a checkpoint is taken first\n");
   EXPECT_EQ(weir_at(answer(200, job("STOPPED", 4)), {"job", "stop", "J1"}).err, "STOPPED\n");
+}
+
+TEST(Program, AJobThatWasRestartedShowsHowOften) {
+  auto restarted = nlohmann::json::parse(job("RUNNING", 4));
+  restarted["restarts"] = 2;
+  EXPECT_THAT(weir_at(answer(200, restarted.dump()), {"job", "show", "J1"}).out, HasSubstr("\nrestarts"));
+  EXPECT_THAT(weir_at(answer(200, job("RUNNING", 4)), {"job", "show", "J1"}).out, Not(HasSubstr("restarts")));
 }
 
 TEST(Program, LogsAreReadPieceByPieceAndMarkedWithTheirWorker) {
