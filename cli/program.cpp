@@ -10,6 +10,7 @@
 #include "base/errc.hpp"
 #include "cli/console.hpp"
 #include "cli/exit_code.hpp"
+#include "cli/unknown_command.hpp"
 
 namespace weir::cli {
 
@@ -62,6 +63,9 @@ int Program::parse_and_run(int count, const char* const* words) {
   auto log = std::make_shared<spdlog::logger>("weir", std::make_shared<spdlog::sinks::stderr_sink_mt>());
   spdlog::set_default_logger(std::move(log));
   try {
+    if (const auto unknown = unknown_command(app_, count, words)) {
+      throw CLI::ParseError(*unknown, CLI::ExitCodes::ExtrasError);
+    }
     app_.parse(count, words);
     set_json(settings_.json);
   } catch (const CLI::ParseError& e) {

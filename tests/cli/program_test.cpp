@@ -59,6 +59,20 @@ TEST(Program, BadCommandLinesAreUsageErrors) {
   EXPECT_EQ(weir({"--version"}).code, 0);
 }
 
+TEST(Program, AnUnknownCommandIsNamedWithTheOneThatWasMeant) {
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"job", "lst"}, {"--address", "x:1", "job", "lst", "--limit", "3"}, {"--json", "job", "lst", "--help"}}) {
+    const Outcome outcome = weir(words);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.err, HasSubstr("there is no command \"lst\"; did you mean \"list\"?\n"));
+  }
+  EXPECT_THAT(weir({"--json", "jub"}).out, HasSubstr(R"(there is no command \"jub\"; did you mean \"job\"?)"));
+  EXPECT_THAT(weir({"node", "lst"}).err, HasSubstr("did you mean \"list\"?"));
+  EXPECT_THAT(weir({"actor", "frobnicate"}).err, HasSubstr("there is no command \"frobnicate\"; there are list, show"));
+  EXPECT_EQ(weir({"nosuch", "--help"}).code, 2);
+  EXPECT_EQ(weir({"job", "--help"}).code, 0);
+}
+
 TEST(Program, HelpSaysWhatHappens) {
   EXPECT_THAT(weir({"job", "stop", "--help"}).out, HasSubstr("if it trains, a checkpoint is taken"));
   EXPECT_THAT(weir({"submit", "--help"}).out, HasSubstr("bytes per exchange"));
