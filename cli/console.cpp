@@ -40,9 +40,11 @@ const char* kind_of(int code) {
   }
 }
 
-void print_error(const char* kind, const std::string& message, int code) {
+void print_error(const char* kind, const std::string& message, int code, const std::string& job = "") {
   if (!errors_as_json || passing_on) return;
-  print_line({{"error", {{"kind", kind}, {"message", message}, {"exit_code", code}}}});
+  nlohmann::json document{{"error", {{"kind", kind}, {"message", message}, {"exit_code", code}}}};
+  if (!job.empty()) document["id"] = job;
+  print_line(document);
 }
 
 }  // namespace
@@ -52,10 +54,12 @@ void set_json(bool json) {
   passing_on = false;
 }
 
-int complain(const Error& error) {
+int complain(const Error& error) { return complain_of_job(error, ""); }
+
+int complain_of_job(const Error& error, const std::string& id) {
   const std::string message = error.context.empty() ? error.message() : error.context;
   const int code = exit_code(error);
-  print_error(kind_of(code), message, code);
+  print_error(kind_of(code), message, code, id);
   say("weir: " + message);
   return code;
 }

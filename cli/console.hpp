@@ -19,6 +19,9 @@ void set_json(bool json);
 /// "message", "exit_code"}} on one line, unless a document that was begun there is now cut short.
 int complain(const Error& error);
 
+/// The same for a command that has submitted the job `id`: the document has it as "id".
+int complain_of_job(const Error& error, const std::string& id);
+
 /// The same for a command line that is not understood, which has already been reported on standard error.
 void complain_of_usage(const std::string& message);
 

@@ -128,7 +128,8 @@ int follow_job(const Api& api, const std::string& id, bool json) {
         const nlohmann::json data = data_of(event);
         if (event.name == "job" || event.name == "job_end") progress.take_job(data, steady_seconds());
         if (event.name == "metrics") progress.take_metrics(data, steady_seconds());
-        if (event.name == "event" && text(data, "severity") != "info") line.say(text(data, "message"));
+        const bool is_end = text(data, "kind") == "job.state";  // which the verdict tells
+        if (event.name == "event" && text(data, "severity") != "info" && !is_end) line.say(text(data, "message"));
         if (!progress.ended()) line.show(progress.line(steady_seconds()), steady_seconds());
         return !progress.ended();
       },
@@ -139,11 +140,11 @@ int follow_job(const Api& api, const std::string& id, bool json) {
     done = api.client().stream("/api/v1/stream?topics=job:" + percent_encoded(id), handlers);
   line.finish();
   if (!done && done.error().code == Errc::cancelled) {
-    say("Not watching any more; the job goes on. `weir job show " + id + "` tells how it stands, `weir job stop " + id +
-        "` ends it.");
-    return ExitCode::interrupted;
+    return complain_of_job({Errc::cancelled, "not watching any more; the job goes on. `weir job show " + id +
+                                                 "` tells how it stands, `weir job stop " + id + "` ends it."},
+                           id);
   }
-  if (!done) return complain(done.error());
+  if (!done) return complain_of_job(done.error(), id);
   if (auto last = api.get(job_path(id)); last) {
     progress.take_job(*last, steady_seconds());
     if (json) print(*last);

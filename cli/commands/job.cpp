@@ -157,11 +157,14 @@ int metrics_table(const Api& api, const std::string& target) {
 }
 
 int metrics(const Settings& settings, const Metrics& options) {
+  if (options.csv && settings.json) {
+    return complain({Errc::invalid_argument, "--csv and --json ask for two forms of the same points: give one"});
+  }
   const bool table = !options.csv && !settings.json;
   if (table && !options.points.empty()) {
     return complain({Errc::invalid_argument, "--points is for --csv and --json; a table sums up all points"});
   }
-  const std::string points = !options.points.empty() ? options.points : settings.json && !options.csv ? "500" : "all";
+  const std::string points = !options.points.empty() ? options.points : settings.json ? "500" : "all";
   std::string target = job_path(options.id) + "/metrics?x=" + percent_encoded(options.x) + "&points=" + points;
   if (!options.name.empty()) target += "&name=" + percent_encoded(options.name);
   const Api api(settings);

@@ -122,13 +122,13 @@ TEST_F(Commands, JobMetricsThatAreNotUnderstoodAreAnError) {
   EXPECT_THAT(outcome.err, HasSubstr("\"two\" is no number"));
 }
 
-TEST_F(Commands, CsvThatIsCutShortIsAnError) {
+TEST_F(Commands, ADocumentThatIsCutShortIsAnError) {
   FakeHttp head([](const FakeRequest&) {
-    return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\na,b\r\n\r\n";
+    return "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\n{\"a\":\r\n";
   });
-  const Outcome outcome = weir({"--address", head.address(), "--json", "job", "metrics", "J1", "--csv"});
+  const Outcome outcome = weir({"--address", head.address(), "--json", "job", "metrics", "J1", "--points", "all"});
   EXPECT_EQ(outcome.code, 5);
-  EXPECT_EQ(outcome.out, "a,b\r\n") << "no JSON behind what was begun";
+  EXPECT_EQ(outcome.out, "{\"a\":") << "no JSON behind what was begun";
   EXPECT_THAT(outcome.err, StartsWith("weir: "));
 }
 
@@ -320,7 +320,8 @@ TEST_F(Commands, ErrorsUnderJsonAreJson) {
   EXPECT_EQ(error(weir_at(answer(401, "{}"), {"--json", "node", "list"})), "no_access");
   EXPECT_EQ(error(weir_at(answer(409, "{}"), {"--json", "job", "delete", "J1"})), "failed");
   EXPECT_EQ(error(weir_at(answer(404, missing), {"--json", "job", "logs", "J9"})), "not_found");
-  EXPECT_EQ(error(weir_at(answer(404, missing), {"--json", "job", "metrics", "J9", "--csv"})), "not_found");
+  EXPECT_EQ(error(weir_at(answer(404, missing), {"--json", "job", "metrics", "J9"})), "not_found");
+  EXPECT_EQ(error(weir({"--json", "job", "metrics", "J9", "--csv"})), "usage") << "which of the two?";
   EXPECT_EQ(error(weir({"--json", "--address", "nonsense", "job", "list"})), "usage");
   EXPECT_EQ(error(weir({"--json", "job", "list", "--colour"})), "usage");
   EXPECT_EQ(error(weir({"job", "list", "--colour", "--json"})), "usage");

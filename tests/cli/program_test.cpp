@@ -280,6 +280,23 @@ TEST_F(Spec, FollowingAJobThatFailsExitsWithOne) {
   EXPECT_THAT(outcome.err, HasSubstr("FAILED"));
 }
 
+TEST_F(Spec, AFailureIsToldOnce) {
+  const nlohmann::json event{{"severity", "error"}, {"kind", "job.state"}, {"message", "FAILED: out of memory"}};
+  auto failed = nlohmann::json::parse(job("FAILED", 4));
+  failed["reason"] = "out of memory";
+  bool streamed = false;
+  FakeHttp head([&](const FakeRequest& request) {
+    if (request.line() == "POST /api/v1/jobs") return answer(201, job("PENDING"));
+    if (!request.has("GET /api/v1/stream")) return answer(200, streamed ? failed.dump() : job("RUNNING", 4));
+    streamed = true;
+    return event_stream("event: event\ndata: " + event.dump() + "\n\nevent: job_end\ndata: " + failed.dump() + "\n\n");
+  });
+  const std::string told = weir({"--address", head.address(), "submit", path_, "-f"}).err;
+  const auto at = told.find("FAILED: out of memory");
+  EXPECT_NE(at, std::string::npos) << told;
+  EXPECT_EQ(told.rfind("FAILED: out of memory"), at) << told;
+}
+
 TEST_F(Spec, AJobThatHasAlreadyEndedIsNotWaitedFor) {
   RunningJob running({});
   running.state = "STOPPED";
@@ -293,6 +310,25 @@ std::string waiting_job() {
   waiting["phase"] = "queued";
   waiting["reason"] = "no node has joined";
   return waiting.dump();
+}
+
+TEST_F(Spec, AProgramThatIsInterruptedLearnsTheId) {
+  bool broken = false;
+  FakeHttp head([&](const FakeRequest& request) -> std::string {
+    if (request.line() == "POST /api/v1/jobs") return answer(201, job("PENDING"));
+    if (broken) return answer(404, R"({"detail": "gone"})");
+    if (!request.has("GET /api/v1/stream")) return answer(200, job("RUNNING", 4));
+    ::kill(::getpid(), SIGINT);
+    return "";
+  });
+  const auto followed = [&] {
+    return nlohmann::json::parse(weir({"--json", "--address", head.address(), "submit", path_, "--follow"}).out);
+  };
+  const auto interrupted = followed();
+  EXPECT_EQ(interrupted["id"], "J1");
+  EXPECT_EQ(interrupted["error"]["kind"], "interrupted");
+  broken = true;
+  EXPECT_EQ(followed()["id"], "J1");
 }
 
 TEST_F(Spec, WhyAJobWaitsIsToldThoughNothingHappens) {
