@@ -114,6 +114,7 @@ Result<void> Sessions::load() {
     Entry entry{{one["id"], time_of(one["created_at"]), time_of(one["expires_at"]), one["address"], one["agent"]},
                 one["mac"],
                 time_of(one["created_at"])};
+    if (const auto made = one.find("token"); made != one.end() && *made != token_mark()) continue;  // none finds it
     if (entry.session.id.size() != id_length || entries.size() == options_.sessions_max) return bad;
     entries.emplace(entry.session.id, std::move(entry));
   }
@@ -127,11 +128,13 @@ Result<void> Sessions::save() const {
   if (options_.file.empty()) return {};
   const std::lock_guard one_at_a_time(file_mutex_);
   auto listed = nlohmann::json::array();
+  const std::string mark = token_mark();
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [id, entry] : entries_) {
       listed.push_back({{"id", id},
                         {"mac", entry.mac},
+                        {"token", mark},
                         {"created_at", seconds_of(entry.session.created_at)},
                         {"expires_at", seconds_of(entry.session.expires_at)},
                         {"address", entry.session.address},
@@ -145,6 +148,8 @@ Result<void> Sessions::save() const {
 std::string Sessions::mac_of(std::string_view secret) const {
   return mac_hex(options_.token, "weir session " + std::string(secret));
 }
+
+std::string Sessions::token_mark() const { return mac_hex(options_.token, "weir token of sessions"); }
 
 void Sessions::forget_expired() {
   const auto now = options_.now();

@@ -74,6 +74,8 @@ class Sessions {
   };
 
   std::string mac_of(std::string_view secret) const;
+  /// What the file has of the token, by which a later run knows whether it is still the same.
+  std::string token_mark() const;
   void forget_expired();
 
   Options options_;

@@ -44,6 +44,7 @@ TEST_F(SessionsTest, TheyOutliveARestartAndEndWithTheToken) {
   auto other_token = make("another");
   ASSERT_TRUE(other_token.load());
   EXPECT_FALSE(other_token.find(secret));
+  EXPECT_TRUE(other_token.list().empty()) << "nobody can use it";
 }
 
 TEST_F(SessionsTest, TheFileIsPrivateAndHoldsNoSecret) {
