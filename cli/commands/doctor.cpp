@@ -66,6 +66,9 @@ void check_head(const Settings& settings, Findings& findings) {
     return findings.bad("head", "answers at " + address + ", but: " + version.error().context, "");
   }
   if (exit_code(answer.error()) != ExitCode::unreachable) return findings.bad("head", answer.error().context, "");
+  if (!settings.address.empty()) {
+    return findings.bad("head", answer.error().context, "check --address or WEIR_ADDRESS, which names it");
+  }
   findings.note("head", "none at " + address, "start one with `weir up`");
   for (const std::uint16_t port : {std::uint16_t{6380}, std::uint16_t{8265}}) {
     boost::asio::io_context io;
@@ -82,9 +85,16 @@ void check_head(const Settings& settings, Findings& findings) {
   }
 }
 
+bool can_run(const fs::path& program) {
+  std::error_code ignored;
+  return fs::is_regular_file(program, ignored) && ::access(program.c_str(), X_OK) == 0;
+}
+
 void check_worker(const fs::path& worker, Findings& findings) {
   if (worker.empty()) {
     findings.note("weir-worker", "not beside " + own_program().string(), "nodes need it; a head does not");
+  } else if (!can_run(worker)) {
+    findings.bad("weir-worker", worker.string() + " is no program that can be run", "name another with --worker");
   } else {
     findings.good("weir-worker", worker.string());
   }
@@ -125,7 +135,7 @@ int doctor(const Settings& settings, const Options& options) {
   check_data_dir(settings, findings);
   check_head(settings, findings);
   check_worker(worker, findings);
-  check_gpus(worker.string(), findings);
+  check_gpus(can_run(worker) ? worker.string() : "", findings);
   check_datasets(findings);
   if (settings.json) {
     print(findings.json());

@@ -441,6 +441,17 @@ TEST_F(Commands, DoctorTakesARelativeDataDirectory) {
                                                       {"advice", ""}}));
 }
 
+TEST_F(Commands, DoctorFindsAWorkerThatCannotRunAndANamedHeadThatDoesNotAnswer) {
+  write("worker", "no program");
+  const Outcome outcome =
+      weir({"--data-dir", dir_, "--address", "127.0.0.1:1", "--json", "doctor", "--worker", file("worker")});
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_EQ(finding(outcome, "weir-worker")["level"], "bad");
+  EXPECT_EQ(finding(outcome, "head")["level"], "bad");
+  write("endpoints.json", R"({"http": "127.0.0.1:1"})");
+  EXPECT_EQ(finding(weir({"--data-dir", dir_, "--json", "doctor"}), "head")["level"], "note") << "nobody asked for it";
+}
+
 TEST_F(Commands, DoctorSaysThatAHeadAnswersOnlyIfItDoes) {
   const auto head_at = [&](const std::string& address) {
     return finding(weir({"--data-dir", dir_, "--address", address, "--json", "doctor"}), "head");
