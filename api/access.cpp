@@ -30,9 +30,15 @@ std::optional<std::string_view> cookie(const Request& request, std::string_view 
   return std::nullopt;
 }
 
+bool is_loopback(const std::string& host) {
+  boost::system::error_code no_address;
+  const auto address = net::ip::make_address(host, no_address);
+  return host == "localhost" || (!no_address && address.is_loopback());
+}
+
 }  // namespace
 
-Result<ListenAddress> check_listen(std::string_view address, bool insecure) {
+Result<ListenAddress> check_listen(std::string_view address, bool insecure, Listener listener) {
   const Error unclear{Errc::invalid_argument, "\"" + std::string(address) +
                                                   "\" is not an address to listen on; say for example 127.0.0.1:8265"};
   const auto authority = parse_authority(address);
@@ -45,6 +51,12 @@ Result<ListenAddress> check_listen(std::string_view address, bool insecure) {
   listen.loopback = net::ip::make_address(listen.host, ec).is_loopback();
   if (ec) return unclear;
   if (listen.loopback || insecure) return listen;
+  if (listener == Listener::control) {
+    return Error{Errc::invalid_argument,
+                 "nodes that join at " + std::string(address) +
+                     " would speak with the head in the clear, and whoever is on the network could read and change "
+                     "what they say: listen on 127.0.0.1, or, on a network you trust, say --insecure"};
+  }
   return Error{Errc::invalid_argument,
                "listening on " + std::string(address) +
                    " would send the token over the network in the clear: listen on 127.0.0.1 and reach it through an "
@@ -81,12 +93,9 @@ bool Access::host_allowed(std::string_view host, const std::string& local_addres
     if (known && known->host == authority->host && (known->port.empty() || known->port == authority->port)) return true;
   }
   if (options_.public_url && options_.public_url->is_at(authority->host, authority->port)) return true;
-  // The address that the client has connected to (127.0.0.2, say) is a name of ours: no other page can have it.
-  const bool ours = authority->host == "localhost" || authority->host == "127.0.0.1" || authority->host == "::1" ||
-                    authority->host == local_address;
-  // If bound to loopback, a client can only mean the port in use. Otherwise the port may have been published under
-  // another number (by a container).
-  return ours && (!options_.loopback_only || authority->port == std::to_string(options_.port));
+  // No other site can point these names at this head, whatever the port, which an SSH tunnel or a container may have
+  // published under another number. The address that the client has connected to is a name of ours, too.
+  return is_loopback(authority->host) || authority->host == local_address;
 }
 
 Proof Access::prove(const Request& request) const {

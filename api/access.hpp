@@ -24,10 +24,13 @@ struct ListenAddress {
   bool loopback = true;
 };
 
-/// Parses `address`, "HOST:PORT", and checks that an HTTP listener may be opened on it. Beyond loopback that requires
-/// TLS, which this build does not have, or the operator's explicit `insecure`. Fails with: invalid_argument (not an
-/// address; not allowed: the text says how to allow it).
-Result<ListenAddress> check_listen(std::string_view address, bool insecure);
+/// Who connects to an address: clients of the API, or nodes.
+enum class Listener { http, control };
+
+/// Parses `address`, "HOST:PORT", and checks that a listener may be opened on it. Beyond loopback that requires TLS,
+/// which this build does not have, or the operator's explicit `insecure`. Fails with: invalid_argument (not an address;
+/// not allowed: the text says how to allow it, and what it would mean for this kind of listener).
+Result<ListenAddress> check_listen(std::string_view address, bool insecure, Listener listener = Listener::http);
 
 /// Decides who may talk to the head: the names it answers to, the origins it trusts, and proofs of the token. Every
 /// decision depends on the request alone; the only state is the sessions, the one-time codes and the count of recent
@@ -39,7 +42,6 @@ class Access {
   struct Options {
     std::string token;
     std::uint16_t port = 0;                ///< where the listener is bound
-    bool loopback_only = true;             ///< bound to loopback: the Host's port must be `port`
     std::vector<std::string> allow_hosts;  ///< more names, "name" for any port or "name:port"
     std::optional<PublicUrl> public_url;   ///< address of the proxy in front, if there is one
     std::filesystem::path sessions_file;   ///< keeps sessions beyond the end of this process; "": none

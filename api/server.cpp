@@ -53,7 +53,6 @@ class Server::Impl {
         services_{.head = head,
                   .access = Access({.token = options.token,
                                     .port = endpoint_.port(),
-                                    .loopback_only = listen.loopback,
                                     .allow_hosts = options.allow_hosts,
                                     .public_url = options.public_url,
                                     .sessions_file = options.sessions_file}),

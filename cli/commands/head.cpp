@@ -112,7 +112,9 @@ net::awaitable<int> serve(const Settings& settings, const Options& options, clus
 }
 
 int head(const Settings& settings, const Options& options) {
-  if (auto allowed = api::check_listen(options.listen, options.insecure); !allowed) return complain(allowed.error());
+  if (auto allowed = api::check_listen(options.listen, options.insecure, api::Listener::control); !allowed) {
+    return complain(allowed.error());
+  }
   if (auto allowed = api::check_listen(options.http, options.insecure); !allowed) return complain(allowed.error());
   std::optional<api::PublicUrl> public_url;
   if (!options.public_url.empty()) {
