@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -31,14 +32,23 @@ Result<nlohmann::json> read_spec(const std::string& file) {
   if (file == "-") {
     text.assign(std::istreambuf_iterator<char>(std::cin), {});
   } else {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(file, ignored)) {
+      return Error{Errc::invalid_argument, file + " is a folder; give a job spec in it"};
+    }
     std::ifstream stream(file);
     if (!stream) return Error{Errc::invalid_argument, "cannot read " + file};
     text.assign(std::istreambuf_iterator<char>(stream), {});
   }
+  const std::string name = file == "-" ? "standard input" : file;
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
+    return Error{Errc::invalid_argument, name + " is empty; a job spec is a JSON object"};
+  }
   try {
     return nlohmann::json::parse(text);
   } catch (const nlohmann::json::parse_error& e) {
-    return Error{Errc::invalid_argument, (file == "-" ? "standard input" : file) + " is not JSON: " + e.what()};
+    const std::string_view what = e.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
+    return Error{Errc::invalid_argument, name + " is not JSON: " + std::string(what.substr(what.find(' ') + 1))};
   }
 }
 

@@ -73,6 +73,26 @@ TEST(Program, AnUnknownCommandIsNamedWithTheOneThatWasMeant) {
   EXPECT_EQ(weir({"job", "--help"}).code, 0);
 }
 
+TEST(Program, ABadNumberIsToldInAFewWords) {
+  EXPECT_THAT(weir({"job", "list", "--limit", "0"}).err, HasSubstr("\"0\" is not a whole number of at least 1\n"));
+  EXPECT_THAT(weir({"actor", "list", "--limit", "-1"}).err, HasSubstr("\"-1\" is not a whole number of at least 1\n"));
+  const Outcome worker = weir({"job", "logs", "J1", "--worker", "x"});
+  EXPECT_EQ(worker.code, 2);
+  EXPECT_THAT(worker.err, HasSubstr("\"x\" is not a whole number of at least 0\n"));
+}
+
+TEST_F(Spec, WhatIsNoSpecIsNamed) {
+  const Outcome folder = weir({"submit", ::testing::TempDir()});
+  EXPECT_EQ(folder.code, 2);
+  EXPECT_EQ(folder.err, "weir: " + ::testing::TempDir() + " is a folder; give a job spec in it\n");
+  std::ofstream(path_, std::ios::trunc) << "\n";
+  const Outcome empty = weir({"submit", path_});
+  EXPECT_EQ(empty.code, 2);
+  EXPECT_EQ(empty.err, "weir: " + path_ + " is empty; a job spec is a JSON object\n");
+  std::ofstream(path_, std::ios::trunc) << "{";
+  EXPECT_THAT(weir({"submit", path_}).err, AllOf(HasSubstr("is not JSON: "), Not(HasSubstr("exception"))));
+}
+
 TEST(Program, HelpSaysWhatHappens) {
   EXPECT_THAT(weir({"job", "stop", "--help"}).out, HasSubstr("if it trains, a checkpoint is taken"));
   EXPECT_THAT(weir({"submit", "--help"}).out, HasSubstr("bytes per exchange"));
