@@ -85,7 +85,7 @@ net::awaitable<void> JobRun::prepare(Process& process) {
   auto order = [this, &process, trainer] { return trainer.call<&Training::prepare>(assignment_of(process)); };
   const auto prepared = co_await until_answered(process, std::move(order));
   if (!prepared) co_return call_failed(process, "cannot begin", prepared.error());
-  if (resumed_without_steps(*prepared)) {
+  if (process.record.role == protocol::Role::worker && resumed_without_steps(*prepared)) {
     co_return blame("the checkpoint to go on from is of step " + std::to_string(prepared->step) +
                     ", and this job ends after " + std::to_string(prepared->steps_total) +
                     ": ask for more epochs, or more steps, or an earlier checkpoint");
@@ -97,8 +97,8 @@ net::awaitable<void> JobRun::prepare(Process& process) {
   changed_.notify();
 }
 
-/// Whether all steps were made by the job whose checkpoint this one begins with. After its own last one only the end is
-/// left to be told.
+/// Whether a worker has no steps to make because the job whose checkpoint this one begins with has made all. After the
+/// job's own last one only the end is left to be told.
 bool JobRun::resumed_without_steps(const protocol::Prepared& prepared) const {
   return resume_from_ && checkpoints_.kept().empty() && prepared.step >= prepared.steps_total;
 }
