@@ -7,35 +7,24 @@
 #include <algorithm>
 #include <cerrno>
 #include <numeric>
-#include <system_error>
 #include <utility>
 
-#include "base/errc.hpp"
+#include "base/io_error.hpp"
 #include "protocol/training.hpp"
 
 namespace weir::cluster {
-namespace {
-
-Error failed(const std::string& what, int number) {
-  return {Errc::io, what + ": " + std::generic_category().message(number)};
-}
-
-}  // namespace
-
 Result<std::shared_ptr<const CheckpointReader>> CheckpointReader::open(const std::filesystem::path& file,
                                                                        std::span<const protocol::Role> roles) {
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return failed("opening " + file.string(), errno);
-  const std::shared_ptr<CheckpointReader> reader(new CheckpointReader(file, descriptor));
+  Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!descriptor) return io_error("opening " + file.string());
+  const std::shared_ptr<CheckpointReader> reader(new CheckpointReader(file, std::move(descriptor)));
   if (auto read = reader->read_header(roles); !read) return read.error();
   return std::shared_ptr<const CheckpointReader>(reader);
 }
 
-CheckpointReader::~CheckpointReader() { ::close(descriptor_); }
-
 Result<void> CheckpointReader::read_header(std::span<const protocol::Role> roles) {
   struct stat status {};
-  if (::fstat(descriptor_, &status) != 0) return failed("reading " + file_.string(), errno);
+  if (::fstat(*descriptor_, &status) != 0) return io_error("reading " + file_.string());
   const auto file_bytes = static_cast<std::uint64_t>(status.st_size);
   Bytes beginning(std::min<std::uint64_t>(file_bytes, sizeof(std::uint64_t)));
   if (auto read = read_file(0, beginning); !read) return read;
@@ -55,9 +44,9 @@ Result<void> CheckpointReader::read_header(std::span<const protocol::Role> roles
 
 Result<void> CheckpointReader::read_file(std::uint64_t offset, std::span<std::byte> into) const {
   while (!into.empty()) {
-    const auto count = ::pread(descriptor_, into.data(), into.size(), static_cast<off_t>(offset));
+    const auto count = ::pread(*descriptor_, into.data(), into.size(), static_cast<off_t>(offset));
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return failed("reading " + file_.string(), count < 0 ? errno : EIO);
+    if (count <= 0) return io_error("reading " + file_.string(), count < 0 ? errno : EIO);
     into = into.subspan(static_cast<std::size_t>(count));
     offset += static_cast<std::uint64_t>(count);
   }

@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/bytes.hpp"
+#include "base/descriptor.hpp"
 #include "base/result.hpp"
 #include "protocol/checkpoint_part.hpp"
 #include "protocol/roles.hpp"
@@ -20,9 +22,6 @@ class CheckpointReader {
   /// `roles`: of all processes of the job, by rank. Fails with: io, malformed, unsupported.
   static Result<std::shared_ptr<const CheckpointReader>> open(const std::filesystem::path& file,
                                                               std::span<const protocol::Role> roles);
-  ~CheckpointReader();
-  CheckpointReader(const CheckpointReader&) = delete;
-  CheckpointReader& operator=(const CheckpointReader&) = delete;
 
   /// The bytes of the part of a rank, and of all parts.
   std::uint64_t bytes_of(std::uint32_t rank) const { return parts_.at(rank).size(); }
@@ -33,13 +32,14 @@ class CheckpointReader {
   Result<Segment> read(std::uint32_t rank, std::uint64_t offset) const;
 
  private:
-  CheckpointReader(std::filesystem::path file, int descriptor) : file_(std::move(file)), descriptor_(descriptor) {}
+  CheckpointReader(std::filesystem::path file, Descriptor descriptor)
+      : file_(std::move(file)), descriptor_(std::move(descriptor)) {}
 
   Result<void> read_header(std::span<const protocol::Role> roles);
   Result<void> read_file(std::uint64_t offset, std::span<std::byte> into) const;
 
   const std::filesystem::path file_;
-  const int descriptor_;
+  const Descriptor descriptor_;
   std::vector<protocol::CheckpointPart> parts_;  ///< by rank
 };
 

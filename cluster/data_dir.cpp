@@ -7,44 +7,25 @@
 
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <system_error>
 #include <utility>
 
+#include "base/descriptor.hpp"
 #include "base/errc.hpp"
 #include "base/hmac.hpp"
+#include "base/io_error.hpp"
 
 namespace weir::cluster {
 namespace {
 
 constexpr std::size_t secret_bytes_max = 4096;
 
-/// Owns a file descriptor and closes it.
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() { close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-  void close() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-  }
-
- private:
-  int fd_;
-};
-
-Error failed(const std::string& what, int number = errno) {
-  const Errc kind = number == ENOSPC || number == EDQUOT ? Errc::exhausted : Errc::io;
-  return {kind, what + ": " + std::generic_category().message(number)};
-}
-
 Result<void> write_all(int fd, BytesView bytes, const std::string& what) {
   while (!bytes.empty()) {
     const auto written = ::write(fd, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return failed("writing " + what);
+    if (written < 0) return io_error("writing " + what);
     bytes = bytes.subspan(static_cast<std::size_t>(written));
   }
   return {};
@@ -54,7 +35,7 @@ Result<void> write_all(int fd, BytesView bytes, const std::string& what) {
 Result<std::string> read_some(int fd, std::size_t limit, const std::string& what) {
   std::string text(limit + 1, '\0');
   const auto count = ::read(fd, text.data(), text.size());
-  if (count < 0) return failed("reading " + what);
+  if (count < 0) return io_error("reading " + what);
   text.resize(static_cast<std::size_t>(count));
   return text;
 }
@@ -70,18 +51,18 @@ Result<void> write_file_atomically(const std::filesystem::path& file, std::span<
                                    unsigned mode) {
   const std::filesystem::path temporary = file.string() + ".new";
   Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
-  if (fd.get() < 0) return failed("creating " + temporary.string());
+  if (!fd) return io_error("creating " + temporary.string());
   for (const BytesView piece : pieces) {
-    if (auto written = write_all(fd.get(), piece, temporary.string()); !written) {
+    if (auto written = write_all(*fd, piece, temporary.string()); !written) {
       ::unlink(temporary.c_str());
       return written;
     }
   }
-  if (::fsync(fd.get()) != 0) return failed("writing " + temporary.string());
+  if (::fsync(*fd) != 0) return io_error("writing " + temporary.string());
   fd.close();
-  if (::rename(temporary.c_str(), file.c_str()) != 0) return failed("renaming " + temporary.string());
+  if (::rename(temporary.c_str(), file.c_str()) != 0) return io_error("renaming " + temporary.string());
   const Descriptor directory(::open(file.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (directory.get() < 0 || ::fsync(directory.get()) != 0) return failed("writing " + file.parent_path().string());
+  if (!directory || ::fsync(*directory) != 0) return io_error("writing " + file.parent_path().string());
   return {};
 }
 
@@ -94,17 +75,16 @@ Result<DataDir> DataDir::open(std::filesystem::path path) {
 
   const auto lock = path / "lock";
   Descriptor fd(::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (fd.get() < 0) return failed("opening " + lock.string());
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
-    if (errno != EWOULDBLOCK) return failed("locking " + lock.string());
-    const auto holder = read_some(fd.get(), 32, lock.string());
+  if (!fd) return io_error("opening " + lock.string());
+  if (::flock(*fd, LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK) return io_error("locking " + lock.string());
+    const auto holder = read_some(*fd, 32, lock.string());
     return Error{Errc::conflict, "another head (process " + (holder ? *holder : std::string("?")) + ") uses " +
                                      path.string() + "; stop it or choose another --data-dir"};
   }
   const std::string pid = std::to_string(::getpid());
-  if (::ftruncate(fd.get(), 0) != 0) return failed("writing " + lock.string());
-  if (auto written = write_all(fd.get(), std::as_bytes(std::span(pid)), lock.string()); !written)
-    return written.error();
+  if (::ftruncate(*fd, 0) != 0) return io_error("writing " + lock.string());
+  if (auto written = write_all(*fd, std::as_bytes(std::span(pid)), lock.string()); !written) return written.error();
   return DataDir(std::move(path), fd.release());
 }
 
@@ -141,14 +121,14 @@ Result<void> DataDir::publish_endpoints(const std::string& control, const std::s
 
 Result<std::string> read_secret_file(const std::filesystem::path& file) {
   const Descriptor fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (fd.get() < 0 && errno == ENOENT) return Error{Errc::not_found, "there is no file " + file.string()};
-  if (fd.get() < 0) return failed("opening " + file.string());
+  if (!fd && errno == ENOENT) return Error{Errc::not_found, "there is no file " + file.string()};
+  if (!fd) return io_error("opening " + file.string());
   struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) return failed("reading " + file.string());
+  if (::fstat(*fd, &status) != 0) return io_error("reading " + file.string());
   if ((status.st_mode & 077) != 0) {
     return Error{Errc::conflict, file.string() + " can be read by others; make it yours: chmod 600 " + file.string()};
   }
-  auto text = read_some(fd.get(), secret_bytes_max, file.string());
+  auto text = read_some(*fd, secret_bytes_max, file.string());
   if (!text) return text;
   while (!text->empty() && (text->back() == '\n' || text->back() == '\r')) text->pop_back();
   if (text->empty() || text->size() > secret_bytes_max) {

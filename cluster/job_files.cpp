@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "base/errc.hpp"
+#include "base/io_error.hpp"
 #include "cluster/data_dir.hpp"
 #include "protocol/checkpoint.hpp"
 
@@ -27,15 +28,10 @@ std::optional<std::uint64_t> step_of(std::string_view name) {
   return failure == std::errc() && end == name.data() + name.size() ? std::optional(step) : std::nullopt;
 }
 
-Error failed(const std::string& what, int number) {
-  return {number == ENOSPC || number == EDQUOT ? Errc::exhausted : Errc::io,
-          what + ": " + std::generic_category().message(number)};
-}
-
 Result<void> make_parent(const std::filesystem::path& file) {
   std::error_code error;
   std::filesystem::create_directories(file.parent_path(), error);
-  if (error) return failed("making " + file.parent_path().string(), error.value());
+  if (error) return io_error("making " + file.parent_path().string(), error.value());
   return {};
 }
 
@@ -71,7 +67,7 @@ Result<void> keep_for_resume(const std::filesystem::path& checkpoint, const std:
     std::filesystem::copy_file(checkpoint, file, error);
   }
   if (error == std::errc::no_such_file_or_directory) return Error{Errc::not_found, checkpoint.string() + " is gone"};
-  if (error) return failed("keeping " + checkpoint.string(), error.value());
+  if (error) return io_error("keeping " + checkpoint.string(), error.value());
   return {};
 }
 
@@ -97,7 +93,7 @@ Result<Appended> append_log(const std::filesystem::path& file, LogBegin& begin, 
     const int number = errno;
     std::error_code ignored;
     std::filesystem::resize_file(file, size, ignored);  // a piece written in part would shift what follows
-    return failed("writing " + file.string(), number);
+    return io_error("writing " + file.string(), number);
   }
   return Appended{size, std::string(text)};
 }
@@ -111,7 +107,7 @@ Result<LogSlice> read_log(const std::filesystem::path& file, std::uint64_t offse
     std::ifstream in(file, std::ios::binary);
     in.seekg(static_cast<std::streamoff>(slice.offset));
     in.read(slice.text.data(), static_cast<std::streamsize>(slice.text.size()));
-    if (!in && !in.eof()) return failed("reading " + file.string(), errno);
+    if (!in && !in.eof()) return io_error("reading " + file.string());
     slice.text.resize(static_cast<std::size_t>(in.gcount()));
   }
   if (const auto tail = unfinished_tail(slice.text); tail < slice.text.size()) {

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <boost/asio/awaitable.hpp>
 #include <chrono>
-#include <exception>
 #include <string>
-#include <utility>
 
 #include "base/errc.hpp"
+#include "base/segment_memory.hpp"
 #include "protocol/training.hpp"
 #include "runtime/clock.hpp"
 
@@ -19,10 +18,6 @@ inline bool may_be_repeated(const Error& error) {
          error.code == Errc::exhausted;
 }
 
-/// How long the evaluation of a model may take. It shares its cores with the training; this limit only guards against
-/// one that never ends.
-inline constexpr std::chrono::minutes evaluation_limit{30};
-
 /// What the slowest line that is good enough carries.
 inline constexpr std::uint64_t slow_bytes_per_second = 16 << 10;
 
@@ -30,17 +25,6 @@ inline constexpr std::uint64_t slow_bytes_per_second = 16 << 10;
 /// A link that breaks, or on which nothing moves, ends the call sooner.
 inline std::chrono::seconds time_for(std::uint64_t bytes) {
   return runtime::default_deadline + std::chrono::seconds(bytes / slow_bytes_per_second);
-}
-
-/// Memory whose bytes are not set yet. Fails with: exhausted.
-inline Result<Bytes> memory_for(std::uint64_t bytes) {
-  Bytes memory;
-  try {
-    memory.resize(bytes, boost::container::default_init);
-  } catch (const std::exception&) {  // too long, or no memory
-    return Error{Errc::exhausted, "no memory for a checkpoint of " + std::to_string(bytes) + " bytes"};
-  }
-  return memory;
 }
 
 /// Calls a method of the head's Coordinator with `argument` until it is answered, for messages that must not get lost:
@@ -77,18 +61,21 @@ inline net::awaitable<Result<void>> until_kept(runtime::ActorRef<Coordinator> co
 /// Coordinator::resume(), cancelled.
 inline net::awaitable<Result<Segment>> until_resumed(runtime::ActorRef<Coordinator> coordinator, runtime::Clock& clock,
                                                      const Assignment& assignment) {
-  auto memory = memory_for(assignment.resume_bytes);
-  if (!memory) co_return memory.error();
+  auto [all, memory] = uninitialized_segment(assignment.resume_bytes);
+  if (memory.data() == nullptr) {
+    co_return Error{Errc::exhausted,
+                    "no memory for a checkpoint of " + std::to_string(assignment.resume_bytes) + " bytes"};
+  }
   const auto patient = coordinator.within(time_for(resume_piece_bytes));
   constexpr std::chrono::milliseconds pause{500};
   ResumeRequest next{.job_id = assignment.job_id, .rank = assignment.rank, .attempt = assignment.attempt};
-  while (next.offset < memory->size()) {
+  while (next.offset < memory.size()) {
     const Result<Segment> piece = co_await patient.call<&Coordinator::resume>(next);
     if (piece) {
-      if (piece->empty() || piece->size() > memory->size() - next.offset) {
+      if (piece->empty() || piece->size() > memory.size() - next.offset) {
         co_return Error{Errc::malformed, "the checkpoint to go on from is not as long as the head has said"};
       }
-      std::ranges::copy(piece->bytes(), memory->data() + next.offset);
+      std::ranges::copy(piece->bytes(), memory.data() + next.offset);
       next.offset += piece->size();
     } else if (!may_be_repeated(piece.error())) {
       co_return piece.error();
@@ -96,7 +83,7 @@ inline net::awaitable<Result<Segment>> until_resumed(runtime::ActorRef<Coordinat
       co_return Error{Errc::cancelled, "the worker is stopping"};
     }
   }
-  co_return Segment::own(std::move(*memory));
+  co_return all;
 }
 
 }  // namespace weir::protocol

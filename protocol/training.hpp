@@ -1,6 +1,7 @@
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -89,6 +90,10 @@ struct ResumeRequest {
   std::uint64_t attempt = 0;
   std::uint64_t offset = 0;  ///< bytes that the rank has already
 };
+
+/// How long the evaluation of a model may take. It shares its cores with the training; this limit only guards against
+/// one that never ends.
+inline constexpr std::chrono::minutes evaluation_limit{30};
 
 enum class Outcome : std::uint8_t { finished, stopped, failed };
 constexpr Outcome last_value(Outcome) { return Outcome::failed; }

@@ -9,6 +9,7 @@
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "base/segment_memory.hpp"
 #include "base/xxh3.hpp"
 
 namespace weir::runtime {
@@ -17,7 +18,6 @@ namespace {
 constexpr std::uint32_t magic = 0x52494557;  // "WEIR" as bytes
 constexpr std::size_t checked_bytes = 12;    // of the header, covered by its own checksum
 constexpr std::size_t keep_capacity_max = 4u << 20;
-constexpr std::size_t segment_alignment = 64;  // so that a tensor can use the memory in place
 
 template <class T>
 void put(std::byte* at, T value) {
@@ -40,14 +40,6 @@ std::uint64_t checksum(BytesView table_and_body, std::span<const Segment> segmen
   std::uint64_t hash = XXH3_64bits(table_and_body.data(), table_and_body.size());
   for (const Segment& segment : segments) hash = XXH3_64bits_withSeed(segment.bytes().data(), segment.size(), hash);
   return hash;
-}
-
-/// Allocates uninitialized memory; its pages are first touched when bytes come in. Null if there is none left.
-std::pair<Segment, std::span<std::byte>> raw_memory(std::size_t bytes) {
-  auto* data = static_cast<std::byte*>(::operator new(bytes, std::align_val_t{segment_alignment}, std::nothrow));
-  if (data == nullptr) return {};
-  std::shared_ptr<void> owner(data, [](void* p) { ::operator delete(p, std::align_val_t{segment_alignment}); });
-  return {Segment(std::move(owner), {data, bytes}), {data, bytes}};
 }
 
 }  // namespace
@@ -223,7 +215,7 @@ Result<void> FrameDecoder::begin_large(const Header& header, BytesView table) {
   }
   header_ = header;
   // The checksum runs over table and body: they are kept together.
-  auto [memory, bytes] = raw_memory(table.size() + header.body_bytes);
+  auto [memory, bytes] = uninitialized_segment(table.size() + header.body_bytes);
   if (bytes.data() == nullptr) return Error{Errc::exhausted, "no memory for a frame's body"};
   std::ranges::copy(table, bytes.begin());
   table_bytes_ = table.size();
@@ -232,7 +224,7 @@ Result<void> FrameDecoder::begin_large(const Header& header, BytesView table) {
   segments_.clear();
   for (std::size_t i = 0; i < header.segments; ++i) {
     const auto size = take<std::uint64_t>(table.data() + i * sizeof(std::uint64_t));
-    auto [segment, part] = raw_memory(size);
+    auto [segment, part] = uninitialized_segment(size);
     if (part.data() == nullptr) return Error{Errc::exhausted, "no memory for a segment"};
     segments_.push_back(std::move(segment));
     parts_.push_back(part);

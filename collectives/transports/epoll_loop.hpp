@@ -5,8 +5,8 @@
 #include <chrono>
 #include <cstdint>
 
+#include "base/descriptor.hpp"
 #include "collectives/loop.hpp"
-#include "collectives/transports/descriptor.hpp"
 
 namespace weir::collectives {
 

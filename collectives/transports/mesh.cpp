@@ -21,9 +21,9 @@
 #include <mutex>
 #include <optional>
 
+#include "base/descriptor.hpp"
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
-#include "collectives/transports/descriptor.hpp"
 #include "collectives/transports/handshake.hpp"
 #include "collectives/transports/paced_stream.hpp"
 #include "collectives/transports/shared_memory.hpp"

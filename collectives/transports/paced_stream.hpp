@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "collectives/transports/descriptor.hpp"
+#include "base/descriptor.hpp"
 #include "collectives/transports/stream.hpp"
 #include "collectives/transports/token_bucket.hpp"
 

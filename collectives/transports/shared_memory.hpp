@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "base/descriptor.hpp"
 #include "base/result.hpp"
-#include "collectives/transports/descriptor.hpp"
 #include "collectives/transports/stream.hpp"
 
 namespace weir::collectives {

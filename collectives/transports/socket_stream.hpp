@@ -1,6 +1,6 @@
 #pragma once
 
-#include "collectives/transports/descriptor.hpp"
+#include "base/descriptor.hpp"
 #include "collectives/transports/stream.hpp"
 
 namespace weir::collectives {

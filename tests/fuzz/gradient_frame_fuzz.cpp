@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 
+#include "base/descriptor.hpp"
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "collectives/transports/frame.hpp"
@@ -66,13 +67,13 @@ weir::collectives::Task<> take_one(weir::collectives::Communicator& group) {
 void receive(BytesView stream) {
   int pair[2];
   weir::ensure(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "a pair of sockets");
-  const weir::collectives::Descriptor peer(pair[0]);
+  const weir::Descriptor peer(pair[0]);
   const ssize_t sent = ::send(*peer, stream.data(), stream.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   weir::ensure(stream.empty() || sent == static_cast<ssize_t>(stream.size()), "the socket has room for the input");
   ::shutdown(*peer, SHUT_WR);
   weir::collectives::EpollLoop loop;
   std::vector<std::unique_ptr<weir::collectives::Stream>> streams(2);
-  streams[1] = std::make_unique<weir::collectives::SocketStream>(weir::collectives::Descriptor(pair[1]));
+  streams[1] = std::make_unique<weir::collectives::SocketStream>(weir::Descriptor(pair[1]));
   const auto group =
       weir::collectives::stream_communicator(loop, {.rank = 0, .attempt = attempt}, 0, std::move(streams));
   group->begin_operation({.name = "all_reduce", .over = "ring", .about = {}});

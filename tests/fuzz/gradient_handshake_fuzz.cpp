@@ -9,8 +9,8 @@
 #include <cstring>
 #include <span>
 
+#include "base/descriptor.hpp"
 #include "base/ensure.hpp"
-#include "collectives/transports/descriptor.hpp"
 #include "collectives/transports/handshake.hpp"
 
 namespace {
@@ -25,7 +25,7 @@ template <class Side>
 void talk(BytesView said, const Side& side) {
   int pair[2];
   weir::ensure(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "a pair of sockets");
-  const weir::collectives::Descriptor peer(pair[0]);
+  const weir::Descriptor peer(pair[0]);
   net::io_context context(1);
   Socket socket(context);
   socket.assign({AF_UNIX, 0}, pair[1]);

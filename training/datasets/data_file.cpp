@@ -32,9 +32,9 @@ Result<Bytes> room_for(std::uint64_t bytes, const std::string& path) {
 
 }  // namespace
 
-Result<collectives::Descriptor> open_data_file(const std::string& path) {
+Result<Descriptor> open_data_file(const std::string& path) {
   // Opening a named pipe would otherwise wait for somebody to write to it.
-  collectives::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat status {};
   if (!file || ::fstat(*file, &status) != 0) return failed(path, errno);
   if (!S_ISREG(status.st_mode)) return Error{Errc::malformed, path + " is not a file"};

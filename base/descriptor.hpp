@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace weir::collectives {
+namespace weir {
 
 /// Owns a file descriptor and closes it.
 class Descriptor {
@@ -16,15 +16,19 @@ class Descriptor {
     std::swap(fd_, other.fd_);
     return *this;
   }
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
+  ~Descriptor() { close(); }
 
   int operator*() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
+
+  void close() {
+    if (fd_ >= 0) ::close(release());
+  }
+  /// Leaves closing it to the caller.
+  int release() { return std::exchange(fd_, -1); }
 
  private:
   int fd_ = -1;
 };
 
-}  // namespace weir::collectives
+}  // namespace weir
