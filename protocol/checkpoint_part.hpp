@@ -21,7 +21,7 @@ class CheckpointPart {
   /// Reads the whole file's bytes from `offset` on into all of `into`.
   using ReadFile = FunctionRef<Result<void>(std::uint64_t offset, std::span<std::byte> into)>;
 
-  /// Fails with: invalid_argument (more tensors than a header may hold).
+  /// Fails with: as write_safetensors_header().
   static Result<CheckpointPart> make(const SafetensorsHeader& whole, std::uint32_t rank, Role role);
 
   std::uint64_t size() const { return size_; }

@@ -189,6 +189,10 @@ Result<Bytes> write_safetensors_header(const std::map<std::string, std::string>&
   // Invalid UTF-8 in names is replaced instead of throwing; names come from our own code.
   std::string text = header.dump(-1, ' ', false, json::error_handler_t::replace);
   while (text.size() % length_bytes != 0) text.push_back(' ');
+  if (text.size() > safetensors_header_bytes_max) {
+    return Error{Errc::invalid_argument, "safetensors: the header of " + std::to_string(tensors.size()) +
+                                             " tensors is longer than 16 MiB, which is the most that is read"};
+  }
 
   Bytes out;
   out.reserve(length_bytes + text.size());

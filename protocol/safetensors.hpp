@@ -69,7 +69,8 @@ Result<SafetensorsHeader> read_safetensors_header(BytesView beginning, std::uint
 Result<Safetensors> read_safetensors(Segment file);
 
 /// Writes the bytes before the data of a file with these tensors, whose data follow in the order given. Their offsets
-/// are not used. Fails with: invalid_argument (a name twice or reserved, or bytes that do not fit the shape).
+/// are not used. Fails with: invalid_argument (a name twice or reserved, bytes that do not fit the shape, or a header
+/// that would be too long to be read).
 Result<Bytes> write_safetensors_header(const std::map<std::string, std::string>& metadata,
                                        std::span<const TensorEntry> tensors);
 

@@ -27,6 +27,11 @@ std::string entry(const std::string& name, const std::string& dtype, const std::
   return "\"" + name + "\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
 }
 
+TEST(Safetensors, AHeaderThatNobodyWouldReadIsNotWritten) {
+  const std::map<std::string, std::string> metadata{{"long", std::string(safetensors_header_bytes_max, 'x')}};
+  EXPECT_EQ(write_safetensors(metadata, {}).error().code, Errc::invalid_argument);
+}
+
 TEST(Safetensors, WhatIsWrittenIsRead) {
   std::vector<float> weights(6);
   std::iota(weights.begin(), weights.end(), 1.0f);
