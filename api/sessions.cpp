@@ -107,15 +107,16 @@ Result<void> Sessions::load() {
   std::map<std::string, Entry, std::less<>> entries;
   for (const auto& one : listed) {
     if (!one.is_object()) return bad;
-    for (const char* name : {"id", "mac", "address", "agent"})
+    for (const char* name : {"id", "mac", "token", "address", "agent"})
       if (!one.contains(name) || !one[name].is_string()) return bad;
     for (const char* name : {"created_at", "expires_at"})
       if (!one.contains(name) || !one[name].is_number_integer() || one[name] < 0 || one[name] > seconds_max) return bad;
     Entry entry{{one["id"], time_of(one["created_at"]), time_of(one["expires_at"]), one["address"], one["agent"]},
                 one["mac"],
                 time_of(one["created_at"])};
-    if (const auto made = one.find("token"); made != one.end() && *made != token_mark()) continue;  // none finds it
-    if (entry.session.id.size() != id_length || entries.size() == options_.sessions_max) return bad;
+    if (entry.session.id.size() != id_length) return bad;
+    if (one["token"] != token_mark()) continue;  // nobody finds it any more
+    if (entries.size() == options_.sessions_max) return bad;
     entries.emplace(entry.session.id, std::move(entry));
   }
   const std::lock_guard lock(mutex_);

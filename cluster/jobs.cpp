@@ -296,7 +296,11 @@ net::awaitable<Result<JobRecord>> Jobs::stop_job(std::string id) {
   auto job = co_await services_.store->job(id);
   if (!job) co_return job.error();
   if (!*job) co_return Error{Errc::not_found, "there is no job " + id};
-  if (run && !terminal((*job)->state)) co_return run->job();
+  if (run && !terminal((*job)->state)) {
+    JobRecord stopping = run->job();
+    stopping.phase = JobPhase::stopping;  // the attempt enters it once that is committed
+    co_return stopping;
+  }
   if (!terminal((*job)->state)) co_return Error{Errc::exhausted, "job " + id + " is being ended; ask again"};
   co_return std::move(**job);
 }

@@ -189,11 +189,9 @@ net::awaitable<Reply> delete_job(Services& services, const Request& request) {
 }
 
 net::awaitable<Reply> stop_job(Services& services, const Request& request) {
-  auto job = co_await services.head.stop_job(request.parameter("id"));
+  const auto job = co_await services.head.stop_job(request.parameter("id"));
   if (!job) co_return problem(job.error());
-  if (cluster::terminal(job->state)) co_return json_reply(200, cluster::to_json(*job));
-  job->phase = cluster::JobPhase::stopping;  // the head enters it after it has answered
-  co_return json_reply(202, cluster::to_json(*job));
+  co_return json_reply(cluster::terminal(job->state) ? 200 : 202, cluster::to_json(*job));
 }
 
 net::awaitable<Reply> job_metrics(Services& services, const Request& request) {

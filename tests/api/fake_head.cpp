@@ -196,7 +196,9 @@ net::awaitable<Result<std::vector<cluster::WorkerRecord>>> FakeHead::workers(std
 net::awaitable<Result<cluster::JobRecord>> FakeHead::stop_job(std::string id) {
   const auto found = jobs_by_id.find(id);
   if (found == jobs_by_id.end()) co_return no_job;
-  co_return found->second;  // as a head does, which changes the phase later
+  cluster::JobRecord job = found->second;
+  if (!cluster::terminal(job.state)) job.phase = cluster::JobPhase::stopping;
+  co_return job;
 }
 
 net::awaitable<Result<void>> FakeHead::remove_job(std::string id) {

@@ -117,12 +117,13 @@ TEST_F(SessionsTest, WhatABrowserCallsItselfIsTextOfBoundedLength) {
 TEST_F(SessionsTest, ForeignFilesAreRefused) {
   auto sessions = make();
   EXPECT_TRUE(sessions.load()) << "no file is no session";
-  const std::string good = R"({"id": "0123456789abcdef", "mac": "", "address": "", "agent": "", "created_at": 1, )";
+  const std::string texts = R"("mac": "", "token": "", "address": "", "agent": "", "created_at": 1, )";
+  const std::string good = R"({"id": "0123456789abcdef", )" + texts;
   for (const std::string& text :
        {std::string("{"), std::string("{}"), std::string("[1]"), std::string("[{}]"),
         "[" + good + R"("expires_at": "never"}])", "[" + good + R"("expires_at": -1}])",
         "[" + good + R"("expires_at": 9223372036854775807}])", "[" + good + R"("expires_at": 18446744073709551615}])",
-        std::string(R"([{"id": "x", "mac": "", "address": "", "agent": "", "created_at": 1, "expires_at": 2}])")}) {
+        R"([{"id": "x", )" + texts + R"("expires_at": 2}])"}) {
     write(text);
     const auto loaded = sessions.load();
     ASSERT_FALSE(loaded) << text;
