@@ -5,7 +5,6 @@
 #include "cli/console.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
-#include "cli/whole_number.hpp"
 
 namespace weir::cli {
 namespace {
@@ -55,7 +54,7 @@ void add_actor(CLI::App& program, Choice& choice) {
   auto listed = std::make_shared<List>();
   CLI::App* command = add_command(actor, choice, "list", "The cluster's actors, by name", listed, list);
   command->add_option("--search", listed->search, "Only those whose name or type contains this");
-  command->add_option("--limit", listed->limit, "How many")->check(whole_number(1))->capture_default_str();
+  command->add_option("--limit", listed->limit, "How many")->check(CLI::Range(1, 1'000'000))->capture_default_str();
 
   auto shown = std::make_shared<One>();
   add_command(actor, choice, "show", "One actor, as JSON", shown, show)

@@ -10,7 +10,6 @@
 #include "cli/follow.hpp"
 #include "cli/format.hpp"
 #include "cli/metric_summary.hpp"
-#include "cli/whole_number.hpp"
 
 namespace weir::cli {
 namespace {
@@ -219,14 +218,14 @@ void add_job(CLI::App& program, Choice& choice) {
   command->add_option("--state", listed->state, "Only those in this state")
       ->check(CLI::IsMember({"PENDING", "RUNNING", "SUCCEEDED", "FAILED", "STOPPED"}));
   command->add_option("--search", listed->search, "Only those whose id or name contains this");
-  command->add_option("--limit", listed->limit, "How many")->check(whole_number(1))->capture_default_str();
+  command->add_option("--limit", listed->limit, "How many")->check(CLI::Range(1, 1'000'000))->capture_default_str();
 
   add_one(job, choice, "show", "One job with its workers", show);
 
   auto logged = std::make_shared<Logs>();
   command = add_command(job, choice, "logs", "What a job's workers have printed", logged, logs);
   command->add_option("id", logged->id, "The job's id")->required();
-  command->add_option("--worker", logged->worker, "Only this rank")->check(whole_number(0));
+  command->add_option("--worker", logged->worker, "Only this rank")->check(CLI::Range(0, 65'535));
   command->add_flag("--follow,-f", logged->follow, "Go on until the job has ended");
 
   add_one(job, choice, "events", "What has happened to a job", events);

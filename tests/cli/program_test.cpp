@@ -74,11 +74,11 @@ TEST(Program, AnUnknownCommandIsNamedWithTheOneThatWasMeant) {
 }
 
 TEST(Program, ABadNumberIsToldInAFewWords) {
-  EXPECT_THAT(weir({"job", "list", "--limit", "0"}).err, HasSubstr("\"0\" is not a whole number of at least 1\n"));
-  EXPECT_THAT(weir({"actor", "list", "--limit", "-1"}).err, HasSubstr("\"-1\" is not a whole number of at least 1\n"));
+  EXPECT_THAT(weir({"job", "list", "--limit", "0"}).err, HasSubstr("Value 0 not in range 1 to 1000000\n"));
+  EXPECT_THAT(weir({"actor", "list", "--limit", "-1"}).err, HasSubstr("Value -1 not in range 1 to 1000000\n"));
   const Outcome worker = weir({"job", "logs", "J1", "--worker", "x"});
   EXPECT_EQ(worker.code, 2);
-  EXPECT_THAT(worker.err, HasSubstr("\"x\" is not a whole number of at least 0\n"));
+  EXPECT_THAT(worker.err, HasSubstr("Value x not in range 0 to 65535\n"));
 }
 
 TEST_F(Spec, WhatIsNoSpecIsNamed) {
