@@ -7,6 +7,7 @@
 
 #include "protocol/catalog_entries.hpp"
 #include "protocol/parameter_groups.hpp"
+#include "protocol/schema.hpp"
 
 namespace weir::cluster {
 namespace {
@@ -92,9 +93,8 @@ bool ratio_is_unused(const protocol::JobSpec& spec, const json& catalog) {
   const json& properties = entry.at("params").at("properties");
   const json conditions = properties.at("ratio").value("onlyWhere", json::object());
   for (const auto& [name, condition] : conditions.items()) {
-    const json value = spec.compression.compressor.params.value(name, properties.at(name).at("default"));
-    const json allowed = condition.contains("const") ? json{condition.at("const")} : condition.value("enum", json());
-    if (allowed.is_array() && std::ranges::find(allowed, value) == allowed.end()) return true;
+    json value = spec.compression.compressor.params.value(name, properties.at(name).at("default"));
+    if (!protocol::check_and_complete(condition, value).empty()) return true;
   }
   return false;
 }

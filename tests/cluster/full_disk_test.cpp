@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <iterator>
+#include <string>
+#include <vector>
 
 #include "base/errc.hpp"
 #include "tests/cluster/fake_cluster.hpp"
@@ -14,6 +17,7 @@ namespace weir::cluster {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::SizeIs;
 
@@ -29,6 +33,19 @@ bool add_step_6(const std::vector<Change>& changes) {
     const auto* added = std::get_if<change::AddCheckpoint>(&one);
     return added != nullptr && added->checkpoint.step == 6;
   });
+}
+
+/// A job that saves after steps 2, 4, 6 and 8 and keeps two of these checkpoints.
+std::string submit_keeping_two(FakeCluster& cluster) {
+  cluster.script.checkpoint_every = 2;
+  cluster.script.steps = 8;
+  return cluster.submit_job(2, {{"checkpoint", {{"keep", 2}}}});
+}
+
+std::vector<std::uint64_t> steps_kept(FakeCluster& cluster, const std::string& id) {
+  std::vector<std::uint64_t> steps;
+  for (const auto& one : cluster.simulation.run(cluster.head->checkpoints(id)).value()) steps.push_back(one.step);
+  return steps;
 }
 
 TEST(FullDisk, ADrainThatCouldNotBeCommittedIsNone) {
@@ -82,15 +99,10 @@ TEST(FullDisk, OfTwoDrainsUnderWayNoneIsLeft) {
 TEST(FullDisk, ACheckpointThatWasRefusedTakesNoOthersPlace) {
   FakeCluster cluster;
   cluster.add_node("a", 2);
-  cluster.script.checkpoint_every = 2;
-  cluster.script.steps = 8;
   cluster.store->refuse(add_step_6);
-  const auto id = cluster.submit_job(2, {{"checkpoint", {{"keep", 2}}}});
+  const auto id = submit_keeping_two(cluster);
   cluster.await_end(id);
-  const auto checkpoints = cluster.simulation.run(cluster.head->checkpoints(id)).value();
-  ASSERT_THAT(checkpoints, SizeIs(2));
-  EXPECT_EQ(checkpoints[0].step, 4u);
-  EXPECT_EQ(checkpoints[1].step, 8u);
+  EXPECT_THAT(steps_kept(cluster, id), ElementsAre(4, 8));
 }
 
 TEST(FullDisk, TheCheckpointOfAStopIsWrittenOnceThereIsRoom) {
@@ -143,36 +155,26 @@ TEST(FullDisk, AFailedAttemptDoesNotWaitForItsCheckpoint) {
 TEST(FullDisk, OfTwoCheckpointsWrittenAtATimeTheRefusedOneReplacesNone) {
   FakeCluster cluster;
   cluster.add_node("a", 2);
-  cluster.script.checkpoint_every = 2;
-  cluster.script.steps = 8;
   cluster.store->hold(add_step_6);
-  const auto id = cluster.submit_job(2, {{"checkpoint", {{"keep", 2}}}});
+  const auto id = submit_keeping_two(cluster);
   ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 8; }));
   cluster.simulation.pass(1s);
   cluster.store->refuse(add_step_6);
   cluster.store->release();
   cluster.await_end(id);
-  const auto checkpoints = cluster.simulation.run(cluster.head->checkpoints(id)).value();
-  ASSERT_THAT(checkpoints, SizeIs(2));
-  EXPECT_EQ(checkpoints[0].step, 4u);
-  EXPECT_EQ(checkpoints[1].step, 8u);
+  EXPECT_THAT(steps_kept(cluster, id), ElementsAre(4, 8));
 }
 
 TEST(FullDisk, OfTwoCheckpointsWrittenAtATimeBothReplaceOne) {
   FakeCluster cluster;
   cluster.add_node("a", 2);
-  cluster.script.checkpoint_every = 2;
-  cluster.script.steps = 8;
   cluster.store->hold(add_step_6);
-  const auto id = cluster.submit_job(2, {{"checkpoint", {{"keep", 2}}}});
+  const auto id = submit_keeping_two(cluster);
   ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 8; }));
   cluster.simulation.pass(1s);
   cluster.store->release();
   cluster.await_end(id);
-  const auto checkpoints = cluster.simulation.run(cluster.head->checkpoints(id)).value();
-  ASSERT_THAT(checkpoints, SizeIs(2));
-  EXPECT_EQ(checkpoints[0].step, 6u);
-  EXPECT_EQ(checkpoints[1].step, 8u);
+  EXPECT_THAT(steps_kept(cluster, id), ElementsAre(6, 8));
   const auto dir = cluster.simulation.run(cluster.head->checkpoint_path(id, 8)).value().parent_path();
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir), {}), 2);
 }

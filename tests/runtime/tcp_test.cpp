@@ -68,18 +68,28 @@ struct Ignore final : LinkHandler {
   void on_closed(const Error&) override {}
 };
 
+/// A link over TCP that nobody has started.
+struct OpenLink {
+  void poll() {
+    io.restart();
+    io.poll();
+  }
+
+  net::io_context io;
+  std::unique_ptr<Transport> transport = make_tcp_transport(io.get_executor(), {});
+  std::shared_ptr<Link> other_end;
+  std::unique_ptr<Listener> listener =
+      transport->listen(io.get_executor(), any_port, [this](auto accepted) { other_end = std::move(accepted); })
+          .value();
+  std::shared_ptr<Link> link = run_real(io, transport->connect(listener->endpoint())).value();
+};
+
 TEST(TcpLink, EndsWithItsEventLoop) {
   auto handler = std::make_shared<Ignore>();
   {
-    net::io_context io;
-    const auto transport = make_tcp_transport(io.get_executor(), {});
-    std::shared_ptr<Link> other_end;
-    const auto keep = [&other_end](auto accepted) { other_end = std::move(accepted); };
-    const auto listener = transport->listen(io.get_executor(), any_port, keep).value();
-    const auto link = run_real(io, transport->connect(listener->endpoint())).value();
-    link->start(handler);
-    io.restart();
-    io.poll();
+    OpenLink open;
+    open.link->start(handler);
+    open.poll();
     EXPECT_EQ(handler.use_count(), 2) << "the link is open and waits";
   }
   EXPECT_EQ(handler.use_count(), 1) << "the link still holds its handler";
@@ -97,19 +107,12 @@ struct CountEnds final : LinkHandler {
 };
 
 TEST(TcpLink, AHandlerThatComesAfterTheEndHearsOfIt) {
-  net::io_context io;
-  const auto transport = make_tcp_transport(io.get_executor(), {});
-  std::shared_ptr<Link> other_end;
-  const auto keep = [&other_end](auto accepted) { other_end = std::move(accepted); };
-  const auto listener = transport->listen(io.get_executor(), any_port, keep).value();
-  const auto link = run_real(io, transport->connect(listener->endpoint())).value();
-  link->close({Errc::cancelled, "the system stops"});
-  io.restart();
-  io.poll();
+  OpenLink open;
+  open.link->close({Errc::cancelled, "the system stops"});
+  open.poll();
   const auto handler = std::make_shared<CountEnds>();
-  link->start(handler);
-  io.restart();
-  io.poll();
+  open.link->start(handler);
+  open.poll();
   EXPECT_EQ(handler->ends, 1);
   EXPECT_EQ(handler->why, Errc::cancelled);
   EXPECT_EQ(handler.use_count(), 1) << "the link still holds its handler";

@@ -117,10 +117,10 @@ class ESync::Training {
   Result<Exchange::Agreed> exchange(StepRecord& record, const Step& step) {
     Exchange& exchange = *replica_.exchange;
     const double weight = std::pow(static_cast<double>(record.local_steps), mode_.options_.normalization);
-    const double finished = mode_.now_();
+    const double asked = mode_.now_();
     const auto sums = sums_over(replica_.workers(), record.local_steps, weight);
     if (!sums) return sums.error();
-    waited_ += mode_.now_() - finished;
+    waited_ += mode_.now_() - asked;
     if (sums->steps > std::max<std::uint64_t>(left(), replica_.world)) {
       return Error{Errc::malformed, "the workers have made " + std::to_string(sums->steps) + " local steps where " +
                                         std::to_string(left()) + " were left"};
