@@ -58,11 +58,12 @@ plans with (latency, bytes and additions of each topology are held against the s
 tests/collectives). A plan of `auto` that is predicted to lose by more than 5 % is simulated all the same. **Bold**: the
 fastest.
 
-`auto` is that of a job with `AUTO`: of the plans that such a job would try, the one that it would follow. The last
-column is the worst, over all compressors, of the step with `auto` divided by the best that the same job could have
-named: the compressor, dense float32 or dense bfloat16 over their best topologies. `signsgd` cannot go dense, which
-would change the scale of what it learns: there it is compared with `signsgd`. A job without compression (`fp32`) is
-never rounded: there it is compared with `fp32`.
+`auto` is that of a job with `AUTO`: of the plans that such a job would try, the one that it would follow. It may change
+the size of the buckets, which is 25 MiB otherwise, to 100 MiB or less. The last column is the worst, over all
+compressors, of the step with `auto` divided by the best that the same job could have named: the compressor, dense
+float32 or dense bfloat16 over their best topologies. `signsgd` cannot go dense, which would change the scale of what it
+learns: there it is compared with `signsgd`. A job without compression (`fp32`) is never rounded: there it is compared
+with `fp32`.
 """
 
 

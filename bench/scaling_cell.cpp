@@ -33,21 +33,22 @@ std::vector<training::ParameterSize> sizes_of(const Way& way) {
 
 /// Whether steps over this topology take the time of another's: binary_blocks' that of a butterfly where one fits,
 /// those of hierarchical between hosts of one rank that of the hosts' topology, and a server on each rank, or a region,
-/// does what an owner does in two_hop. By hops a bucket's bytes are those of two_hop in more steps, and dense ones are
-/// a butterfly's: on links like these it cannot be the best.
+/// does what an owner does in two_hop.
 bool is_like_another(const collectives::TopologyType& type, std::uint32_t ranks) {
-  return type.by_hosts || type.has_servers || type.splits || type.hops ||
+  return type.by_hosts || type.has_servers || type.splits ||
          (type.name == "binary_blocks" && collectives::find_topology("butterfly")->fits(ranks));
 }
 
-/// What a job with this compressor could name. Gathered payloads go the same way in all topologies without owners.
+/// What a job with this compressor could name. Gathered payloads go the same way in all topologies without owners. By
+/// hops a bucket's bytes are those of two_hop in more steps, and dense ones are a butterfly's: on links like these it
+/// cannot be the best.
 std::vector<std::string_view> topologies_for(const Way& way, std::uint32_t ranks) {
   std::vector<std::string_view> names;
   const std::string_view gathering =
       collectives::find_topology("butterfly")->fits(ranks) ? "butterfly" : "binary_blocks";
   for (const auto& type : collectives::topologies()) {
     const bool fits = type.fits(ranks) && (!type.by_owners || way.fits_owners || !way.gathers);
-    if (!fits || is_like_another(type, ranks)) continue;
+    if (!fits || type.hops || is_like_another(type, ranks)) continue;
     if (!way.gathers || type.by_owners || type.name == gathering) names.push_back(type.name);
   }
   return names;
@@ -117,22 +118,27 @@ class CellRun {
     return choices;
   }
 
-  /// As AutoPlan: the layout is chosen before the computation has been seen, the best plan tried, then others.
+  /// As AutoPlan: the first steps have the usual buckets and the best plan for them before the computation has been
+  /// seen; then others are tried.
   Result<void> follow(const Way& way, Situation situation, WayTimes& times) {
     std::vector<std::vector<Bucket>> layouts;
-    for (const auto& size : training::sizes_up_to({})) layouts.push_back(training::plan_buckets(sizes_of(way), size));
+    for (const auto& size : training::sizes_around({})) {
+      auto buckets = training::plan_buckets(sizes_of(way), size);
+      if (std::ranges::find(layouts, buckets) == layouts.end()) layouts.push_back(std::move(buckets));
+    }
+    const auto usual = training::plan_buckets(sizes_of(way), {});
+    const auto current = static_cast<std::size_t>(std::ranges::find(layouts, usual) - layouts.begin());
     situation.compute_seconds = 0;
-    const std::size_t layout = training::best_layout(situation, way.parameters, layouts);
-    situation.buckets = training::loads_of(way.parameters, layouts[layout]);
-    training::Plan first = training::plans_to_try(situation).front();
+    training::Plan first = training::plans_to_try(situation, way.parameters, layouts, current).front();
     situation.compute_seconds = cell_.compute_seconds;
-    auto plans = training::plans_to_try(situation);
+    auto plans = training::plans_to_try(situation, way.parameters, layouts, current);
     times.predicted_first = plans.front().step_seconds;
     if (std::ranges::find(plans, first) == plans.end()) plans.push_back(std::move(first));
     times.plans_tried = plans.size();
     std::vector<StepTime> steps;
     std::vector<double> seconds;
     for (const training::Plan& plan : plans) {
+      situation.buckets = training::loads_of(way.parameters, layouts[plan.layout]);
       auto time = time_of(situation, plan.routes);
       if (!time) return time.error();
       time->name = text_of(plan.routes);
@@ -142,6 +148,7 @@ class CellRun {
     const std::size_t followed = training::best_tried(seconds);
     times.automatic = std::move(steps[followed]);
     if (times.automatic.simulated || times.automatic.seconds <= doubtful * times.best_choice) return {};
+    situation.buckets = training::loads_of(way.parameters, layouts[plans[followed].layout]);
     auto time = time_of(situation, plans[followed].routes, std::numeric_limits<double>::infinity());
     if (!time) return time.error();
     time->name = std::move(times.automatic.name);

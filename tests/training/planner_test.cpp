@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -119,23 +120,53 @@ TEST(Planner, TriesTheBestOfEachFormAndFollowsTheFastestBeyondNoise) {
 }
 
 /// Eight parameters of a megabyte, in one bucket or each in its own.
-std::size_t layout_of_eight(double encode_seconds) {
-  const Situation in{.ranks = 4, .links = {.latency_seconds = 1e-5, .seconds_per_byte = 1e-9}, .buckets = {}};
-  const CodedLoad encoded{.passes = {{.summed = Element::float32, .bytes = 1e6}}, .encode_seconds = encode_seconds};
-  const std::vector<BucketLoad> parameters(
-      8, {.dense_bytes = 1e6, .coded = true, .by_all = encoded, .by_owners = encoded});
-  std::vector<std::vector<Bucket>> layouts(2);
-  layouts[0] = {{.parameters = {7, 6, 5, 4, 3, 2, 1, 0}, .coded = true}, Bucket()};
-  for (std::uint32_t p = 8; p-- > 0;) layouts[1].push_back({.parameters = {p}, .coded = true});
-  layouts[1].emplace_back();
-  Situation coded = in;
-  coded.must_be_coded = true;
-  return best_layout(coded, parameters, layouts);
+struct Eight {
+  explicit Eight(double encode_seconds, double latency_seconds = 1e-5)
+      : situation{.ranks = 4,
+                  .links = {.latency_seconds = latency_seconds, .seconds_per_byte = 1e-9},
+                  .buckets = {},
+                  .must_be_coded = true} {
+    const CodedLoad encoded{.passes = {{.summed = Element::float32, .bytes = 1e6}}, .encode_seconds = encode_seconds};
+    parameters.assign(8, {.dense_bytes = 1e6, .coded = true, .by_all = encoded, .by_owners = encoded});
+    layouts.resize(2);
+    layouts[0] = {{.parameters = {7, 6, 5, 4, 3, 2, 1, 0}, .coded = true}, Bucket()};
+    for (std::uint32_t p = 8; p-- > 0;) layouts[1].push_back({.parameters = {p}, .coded = true});
+    layouts[1].emplace_back();
+  }
+  std::vector<Plan> plans(double compute_seconds, std::size_t current) {
+    situation.compute_seconds = compute_seconds;
+    return plans_to_try(situation, parameters, layouts, current);
+  }
+
+  Situation situation;
+  std::vector<BucketLoad> parameters;
+  std::vector<std::vector<Bucket>> layouts;
+};
+
+TEST(Planner, TakesSmallBucketsOnlyWhereTheyAreFaster) {
+  const Eight slow_to_encode(1e-3);  // takes about as long as the wire, and overlaps
+  EXPECT_EQ(best_layout(slow_to_encode.situation, slow_to_encode.parameters, slow_to_encode.layouts), 1U);
+  const Eight quick(1e-5);
+  EXPECT_EQ(best_layout(quick.situation, quick.parameters, quick.layouts), 0U);
 }
 
-TEST(Planner, TakesSmallBucketsOnlyWhereTheyAreClearlyFaster) {
-  EXPECT_EQ(layout_of_eight(1e-3), 1U);  // encoding takes about as long as the wire, and overlaps
-  EXPECT_EQ(layout_of_eight(1e-5), 0U);
+TEST(Planner, LeavesTheBucketsAsTheyAreUntilTheComputationIsKnown) {
+  Eight slow_to_encode(1e-3);
+  for (const Plan& plan : slow_to_encode.plans(0, 0)) EXPECT_EQ(plan.layout, 0U);
+  const auto found = slow_to_encode.plans(0.01, 0);
+  EXPECT_EQ(found.front().layout, 1U);
+  EXPECT_EQ(found.front().routes.size(), 9U);
+  EXPECT_EQ(found.back().layout, 0U);  // the model may be wrong
+  EXPECT_EQ(found.back().routes.size(), 2U);
+  EXPECT_EQ(std::ranges::count(found, 0U, &Plan::layout), 1);
+}
+
+TEST(Planner, ChoosesLargeBucketsWhereMessagesTakeLongBesideTheComputation) {
+  Eight far(1e-5, /*latency_seconds=*/0.02);
+  EXPECT_EQ(far.plans(0.01, 1).front().layout, 0U);
+  Eight slow(1e-5, /*latency_seconds=*/1e-7);  // what is exchanged beside the computation takes no time
+  slow.situation.links.seconds_per_byte = 1e-8;
+  EXPECT_EQ(slow.plans(0.4, 0).front().layout, 1U);
 }
 
 TEST(Planner, TakesFewMessagesWhereTheyTakeLong) {

@@ -65,15 +65,14 @@ bool AutoPlan::warms_up(const Step& step) const {
   return step.epoch < length.epochs || step.number < length.steps;
 }
 
-Result<std::size_t> AutoPlan::start(const Step& step, std::span<const std::vector<Bucket>> layouts) {
-  if (auto measured = measure(step); !measured) return measured.error();
-  const std::size_t best = best_layout(situation_, parameters_, layouts);
-  buckets_ = layouts[best];
-  situation_.buckets = loads_of(parameters_, buckets_);
-  if (auto planned = plan_trials(); !planned) return planned.error();
+Result<void> AutoPlan::start(const Step& step, std::span<const std::vector<Bucket>> layouts, std::size_t layout) {
+  layouts_.assign(layouts.begin(), layouts.end());
+  layout_ = layout;
+  if (auto measured = measure(step); !measured) return measured;
+  if (auto planned = plan_trials(); !planned) return planned;
   follow(0, step.number, "the fastest by the model");
   last_ = Clock::now();
-  return best;
+  return {};
 }
 
 Result<void> AutoPlan::before(const Step& step, double waited_seconds) {
@@ -133,11 +132,12 @@ Result<void> AutoPlan::judge(const Step& step) {
   if (slow_windows_ < 2 && windows_ < windows_max && !measured_in_warmup_) return {};
   const std::vector<Route> followed = trial.plan.routes;
   if (auto measured = measure(step); !measured) return measured;
-  situation_.buckets = loads_of(parameters_, buckets_);
-  trials_.assign(1, Trial{.plan = {followed, predicted_seconds(situation_, followed)}, .measured_seconds = seconds});
+  situation_.buckets = loads_of(parameters_, layouts_[layout_]);
+  const double predicted = predicted_seconds(situation_, followed);
+  trials_.assign(1, Trial{.plan = {followed, predicted, layout_}, .measured_seconds = seconds});
   current_ = 0;
   if (auto planned = plan_trials(); !planned) return planned;
-  const double promised = worth_a_change * predicted_seconds(situation_, followed);
+  const double promised = worth_a_change * predicted;
   std::erase_if(trials_,
                 [&](const Trial& other) { return !other.measured_seconds && other.plan.step_seconds > promised; });
   settled_ = trials_.size() == 1;
@@ -156,7 +156,6 @@ Result<void> AutoPlan::leave_warmup(const Step& step) {
   trials_.clear();
   settled_ = false;
   if (auto measured = measure(step); !measured) return measured;
-  situation_.buckets = loads_of(parameters_, buckets_);
   if (auto planned = plan_trials(); !planned) return planned;
   follow(0, step.number, "the fastest by the model now that the warm-up is over");
   return {};
@@ -210,14 +209,15 @@ Result<void> AutoPlan::plan_trials() {
     if (trial.measured_seconds) tried.push_back(std::move(trial));
   }
   trials_.clear();
-  for (const Plan& plan : plans_to_try(situation_)) {
+  for (const Plan& plan : plans_to_try(situation_, parameters_, layouts_, layout_)) {
     const auto known = std::ranges::find(tried, plan, &Trial::plan);
     trials_.push_back({plan, known == tried.end() ? std::nullopt : known->measured_seconds});
     if (known != tried.end()) tried.erase(known);
   }
   for (Trial& trial : tried) trials_.push_back(std::move(trial));
-  std::uint64_t hash = buckets_.size();
+  std::uint64_t hash = layouts_.size();
   for (const Trial& trial : trials_) {
+    hash = XXH3_64bits_withSeed(&trial.plan.layout, sizeof trial.plan.layout, hash);
     for (const auto& [form, topology, by_owners] : trial.plan.routes) {
       const std::array<std::uint64_t, 3> route{static_cast<std::uint64_t>(form), topology, by_owners};
       hash = XXH3_64bits_withSeed(route.data(), sizeof route, hash);
@@ -228,6 +228,7 @@ Result<void> AutoPlan::plan_trials() {
 
 void AutoPlan::follow(std::size_t trial, std::uint64_t step, std::string reason) {
   current_ = trial;
+  layout_ = trials_[trial].plan.layout;
   skipped_ = 0;
   new_ = true;
   since_step_ = step;
@@ -235,7 +236,7 @@ void AutoPlan::follow(std::size_t trial, std::uint64_t step, std::string reason)
 }
 
 protocol::ExchangePlan AutoPlan::describe() const {
-  protocol::ExchangePlan plan = training::describe(routes(), buckets_, setting_.parameters);
+  protocol::ExchangePlan plan = training::describe(routes(), layouts_[layout_], setting_.parameters);
   plan.step = since_step_;
   plan.reason = reason_;
   plan.latency_seconds = situation_.links.latency_seconds;
@@ -243,7 +244,7 @@ protocol::ExchangePlan AutoPlan::describe() const {
   plan.bytes_per_second = per_byte > 0 ? 1 / per_byte : 0;
   for (const Trial& trial : trials_) {
     if (plan.candidates.size() == protocol::ExchangePlan::candidates_max) break;
-    const auto candidate = training::describe(trial.plan.routes, buckets_, setting_.parameters);
+    const auto candidate = training::describe(trial.plan.routes, layouts_[trial.plan.layout], setting_.parameters);
     plan.candidates.push_back({.routes = protocol::to_string(protocol::routes_of(candidate)),
                                .predicted_seconds = trial.plan.step_seconds,
                                .measured_seconds = trial.measured_seconds,

@@ -28,7 +28,8 @@ namespace weir::training {
 /// steps were fastest on the slowest rank is followed. It is measured again from time to time: when its steps have
 /// become much slower, when the compressor is in its warm-up, whose payloads become smaller, and now and then anyway,
 /// all is measured and planned again. When the warm-up is over, all plans are tried anew. Which topologies a plan may
-/// use, plans() says; split_gather and multi_hop are not among them.
+/// use, plans() says; split_gather and multi_hop are not among them. How the parameters are divided into buckets may
+/// change with the plan, once the first steps have shown how long the computation takes.
 ///
 /// All ranks must call start() once and before() before the same steps.
 class AutoPlan {
@@ -47,17 +48,18 @@ class AutoPlan {
   AutoPlan(collectives::Fabric& fabric, const RoundSetting& setting, MakeCompression make_compression,
            MeasureLinks measure_links);
 
-  /// To be called before the first step: returns which of the layouts, each a list of buckets of the same parameters,
-  /// is the fastest by the model. The plan is for these buckets from now on. Communicates. Fails with what the group,
-  /// the compressor and the memory fail with.
-  Result<std::size_t> start(const Step& step, std::span<const std::vector<Bucket>> layouts);
+  /// To be called before the first step. `layouts`: each a list of buckets of the same parameters, of which number
+  /// `layout` is in use. Communicates. Fails with what the group, the compressor and the memory fail with.
+  Result<void> start(const Step& step, std::span<const std::vector<Bucket>> layouts, std::size_t layout);
 
   /// To be called before each further step, when the one before is complete. `waited_seconds`: how long the compute
   /// thread waited for the exchange in that one. Every few steps this communicates. Fails as start().
   Result<void> before(const Step& step, double waited_seconds);
 
-  /// By bucket; from start() on.
+  /// From start() on: by bucket of layout().
   std::span<const Route> routes() const { return trials_[current_].plan.routes; }
+  /// Which layout the next step has to be in.
+  std::size_t layout() const { return layout_; }
 
   /// Whether the plan is another one than when this was last asked.
   bool is_new() { return std::exchange(new_, false); }
@@ -80,7 +82,8 @@ class AutoPlan {
   const RoundSetting& setting_;
   const MakeCompression make_compression_;
   const MeasureLinks measure_links_;
-  std::vector<Bucket> buckets_;
+  std::vector<std::vector<Bucket>> layouts_;
+  std::size_t layout_ = 0;              ///< of the plan that is followed
   std::vector<BucketLoad> parameters_;  ///< what each parameter asks for
   Situation situation_;
   std::vector<Trial> trials_;

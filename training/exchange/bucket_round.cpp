@@ -307,6 +307,12 @@ Result<void> BucketRound::encode(std::uint32_t pass) {
   return encoded;
 }
 
+void BucketRound::leave_what_is_owned(const Step& step) {
+  if (!by_owners_) return;
+  const auto in_stream = setting_.in_stream_of(bucket_.parameters);
+  by_owners_->leave(step);
+}
+
 void BucketRound::save(std::vector<NamedTensor>& state) const {
   if (by_owners_) by_owners_->save(state);
 }

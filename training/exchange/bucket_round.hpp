@@ -85,6 +85,9 @@ class BucketRound {
 
   std::size_t piece_count() const { return piece_count_; }
 
+  /// Between two steps: leaves what this rank has left out as an owner to its memory, if that has a place for it.
+  void leave_what_is_owned(const Step& step);
+
   /// What this rank keeps as an owner, and what the ranks have agreed on.
   void save(std::vector<NamedTensor>& state) const;
   Result<void> restore(std::span<const NamedTensor> state);

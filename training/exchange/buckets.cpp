@@ -23,11 +23,14 @@ void split_last(std::vector<Bucket>& buckets, std::span<const ParameterSize> par
 
 }  // namespace
 
-std::vector<BucketSizes> sizes_up_to(const BucketSizes& largest) {
+std::vector<BucketSizes> sizes_around(const BucketSizes& usual) {
   constexpr std::uint64_t smallest_bytes = 256 * 1024;
+  constexpr std::uint64_t largest_bytes = 1 << 30;
   std::vector<BucketSizes> sizes;
-  for (std::uint64_t bytes = largest.bytes; sizes.empty() || bytes >= smallest_bytes; bytes /= 4) {
-    sizes.push_back({.first_bytes = std::min(largest.first_bytes, bytes), .bytes = bytes});
+  if (4 * usual.bytes <= largest_bytes) sizes.push_back({.first_bytes = usual.first_bytes, .bytes = 4 * usual.bytes});
+  sizes.push_back(usual);
+  for (std::uint64_t bytes = usual.bytes / 4; bytes >= smallest_bytes; bytes /= 4) {
+    sizes.push_back({.first_bytes = std::min(usual.first_bytes, bytes), .bytes = bytes});
   }
   return sizes;
 }

@@ -12,6 +12,8 @@ struct Bucket {
   bool coded = false;                     ///< exchanged through the compressor; if not, as plain floats
   std::uint32_t group = 0;                ///< buckets of one group are exchanged in one step
   bool averaged = false;                  ///< has the mean of its values, whatever the aggregation of others
+
+  friend bool operator==(const Bucket&, const Bucket&) = default;
 };
 
 /// The size of one parameter, for plan_buckets().
@@ -28,9 +30,9 @@ struct BucketSizes {
   std::uint64_t bytes = 25 << 20;
 };
 
-/// Sizes of which `auto` chooses one, the largest first: the larger the buckets, the fewer messages; the smaller, the
-/// more overlaps.
-std::vector<BucketSizes> sizes_up_to(const BucketSizes& largest);
+/// Sizes of which `auto` chooses one, the largest first, from four times the usual ones on: the larger the buckets, the
+/// fewer messages; the smaller, the more overlaps.
+std::vector<BucketSizes> sizes_around(const BucketSizes& usual);
 
 /// Fills buckets in the reverse order of the parameters, the order in which the backward pass completes their gradients
 /// (as PyTorch's DDP does). A bucket is closed when it has reached its size; the last one is divided in two if it is

@@ -69,13 +69,17 @@ Exchange::Exchange(std::vector<NamedTensor> tensors, compressors::Compression co
       means_(tensors_.size()),
       devices_(std::move(devices)),
       codecs_(std::make_unique<CodecThreads>(fabric.thread().loop())) {
-  auto buckets = planned(options.bucket_sizes);
+  const auto buckets = planned(options.bucket_sizes);
   setting_ = std::make_unique<RoundSetting>(setting_of(std::ranges::any_of(buckets, &Bucket::coded)));
+  trace_ = std::make_unique<StepTrace>(fabric_, tensors_, buckets.size());
   if (options.topology.name == AutoPlan::name) {
     auto_plan_ = std::make_unique<AutoPlan>(fabric, *setting_, options.make_compression, options.measure_links);
+    if (may_change_layout()) {
+      for (const BucketSizes& sizes : sizes_around(options.bucket_sizes)) (void)offer(sizes);
+    }
   }
   begin_ = std::make_unique<Call>([this] { schedule_->begin(step_, routes_, first_, last_); });
-  lay_out(std::move(buckets));
+  lay_out(offer(options.bucket_sizes));
 }
 
 /// Who encodes, and who owns shares.
@@ -154,12 +158,30 @@ std::vector<Bucket> Exchange::planned(const BucketSizes& sizes) const {
   return plan_buckets(parameters, sizes, options_.groups);
 }
 
-/// Divides the gradients into buckets. Nothing may be under way.
-void Exchange::lay_out(std::vector<Bucket> buckets) {
+/// Whether buckets of other sizes may be tried between two steps: what owners have left out is of their shares of these
+/// buckets, and needs a memory to be left to.
+bool Exchange::may_change_layout() const {
+  return compression_.memory->unsent() != nullptr || compressors::no_residual(*compression_.compressor);
+}
+
+/// Which of the layouts has buckets of these sizes. If none has, there is one more.
+std::size_t Exchange::offer(const BucketSizes& sizes) {
+  std::vector<Bucket> buckets = planned(sizes);
+  const auto same = static_cast<std::size_t>(std::ranges::find(layouts_, buckets) - layouts_.begin());
+  if (same == layouts_.size()) {
+    layouts_.push_back(std::move(buckets));
+    bucket_bytes_.push_back(sizes.bytes);
+  }
+  return same;
+}
+
+/// Divides the gradients into the buckets of a layout. Nothing may be under way.
+void Exchange::lay_out(std::size_t layout) {
   fabric_.thread().call([this] { schedule_.reset(); });
   rounds_.clear();
   calls_.clear();
-  buckets_ = std::move(buckets);
+  layout_ = layout;
+  buckets_ = layouts_[layout];
   for (std::size_t p = 0; p < tensors_.size(); ++p) {
     // Those of tensors on a device are mostly made there: a bucket's round finds memory when it needs some on the host.
     const at::Tensor& tensor = tensors_[p].tensor;
@@ -184,7 +206,7 @@ void Exchange::lay_out(std::vector<Bucket> buckets) {
     setting_->copies = copies_.get();
   }
   routes_ = auto_plan_ ? std::vector<Route>(buckets_.size()) : fixed_routes();
-  trace_ = std::make_unique<StepTrace>(fabric_, tensors_, buckets_.size());
+  trace_->divide(buckets_.size());
   const auto ended = [this](const Result<void>& result, const PhaseTimes& times) {
     const std::lock_guard lock(mutex_);
     if (result) {
@@ -207,16 +229,15 @@ Result<void> Exchange::plan(const Step& step) {
   if (!auto_plan_) return {};
   if (begun_) {
     if (auto planned = auto_plan_->before(step, agreed_.times.wait); !planned) return planned;
-  } else if (bucket_bytes_ > 0) {
-    if (auto started = auto_plan_->start(step, std::span(&buckets_, 1)); !started) return started.error();
   } else {
-    const auto sizes = sizes_up_to(options_.bucket_sizes);
-    std::vector<std::vector<Bucket>> layouts;
-    for (const BucketSizes& size : sizes) layouts.push_back(planned(size));
-    const auto chosen = auto_plan_->start(step, layouts);
-    if (!chosen) return chosen.error();
-    bucket_bytes_ = sizes[*chosen].bytes;
-    lay_out(std::move(layouts[*chosen]));
+    if (auto started = auto_plan_->start(step, layouts_, layout_); !started) return started;
+  }
+  if (auto_plan_->layout() != layout_) {
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      rounds_[b].leave_what_is_owned(step);
+      if (copies_) copies_->join(b);
+    }
+    lay_out(auto_plan_->layout());
   }
   routes_.assign(auto_plan_->routes().begin(), auto_plan_->routes().end());
   return {};
@@ -344,7 +365,8 @@ std::vector<NamedTensor> Exchange::save() const {
   for (const auto& round : rounds_) round.save(state);
   if (std::ranges::any_of(buckets_, &Bucket::coded)) state.push_back(saved(layout_of(*setting_, bucket_of_)));
   if (auto_plan_) {
-    state.push_back({std::string(chosen_bytes), at::full({1}, static_cast<std::int64_t>(bucket_bytes_), at::kLong)});
+    const auto bytes = static_cast<std::int64_t>(bucket_bytes_[layout_]);
+    state.push_back({std::string(chosen_bytes), at::full({1}, bytes, at::kLong)});
   }
   return state;
 }
@@ -354,21 +376,17 @@ Result<void> Exchange::restore(std::span<const NamedTensor> state) {
   if (auto_plan_ && chosen != state.end()) {
     const bool number = chosen->tensor.scalar_type() == at::kLong && chosen->tensor.numel() == 1;
     const std::int64_t bytes = number ? chosen->tensor.item<std::int64_t>() : -1;
-    if (bytes < 0) return Error{Errc::malformed, "the size of the buckets is no number of bytes"};
-    bucket_bytes_ = static_cast<std::uint64_t>(bytes);
-    if (bytes > 0) {
-      const BucketSizes sizes{std::min(options_.bucket_sizes.first_bytes, bucket_bytes_), bucket_bytes_};
-      lay_out(planned(sizes));
+    if (bytes <= 0) return Error{Errc::malformed, "the size of the buckets is no number of bytes"};
+    if (!may_change_layout()) {
+      layouts_.clear();
+      bucket_bytes_.clear();
     }
+    const auto size = static_cast<std::uint64_t>(bytes);
+    lay_out(offer({.first_bytes = std::min(options_.bucket_sizes.first_bytes, size), .bytes = size}));
   }
   const auto before = layout_in(state);
   if (!before || !*before) return before ? Result<void>() : before.error();
-  // What owners have left out can only stay with them if no memory takes it: then the buckets are not chosen anew.
-  if (auto_plan_ && bucket_bytes_ == 0 && compression_.memory->unsent() == nullptr) {
-    bucket_bytes_ = options_.bucket_sizes.bytes;
-  }
-  const bool settled = !auto_plan_ || bucket_bytes_ > 0;
-  std::array differs{settled && **before == layout_of(*setting_, bucket_of_) ? 0.0F : 1.0F};
+  std::array differs{**before == layout_of(*setting_, bucket_of_) ? 0.0F : 1.0F};
   if (auto agreed = agree_on_largest(fabric_, differs); !agreed) return agreed;
   if (differs[0] > 0) return training::hand_over(fabric_, *setting_, **before, state);
   for (auto& round : rounds_) {

@@ -54,7 +54,7 @@ class Exchange {
     Aggregation aggregation = Aggregation::mean;
     std::uint64_t seed = 0;
     compressors::TrainingCourse course = {};
-    BucketSizes bucket_sizes;                         ///< the largest ones that AutoPlan may choose
+    BucketSizes bucket_sizes;                         ///< AutoPlan begins with these and may change them
     std::vector<std::uint32_t> groups = {};           ///< by tensor, from 0 without gaps; empty: all in one
     std::size_t statistics = 0;                       ///< so many of the tensors, the last, are statistics
     collectives::TopologyChoice topology = {};        ///< AutoPlan::name: left to the ranks
@@ -130,7 +130,9 @@ class Exchange {
   RoundSetting setting_of(bool some_coded);
   std::vector<Route> fixed_routes() const;
   std::vector<Bucket> planned(const BucketSizes& sizes) const;
-  void lay_out(std::vector<Bucket> buckets);
+  bool may_change_layout() const;
+  std::size_t offer(const BucketSizes& sizes);
+  void lay_out(std::size_t layout);
   Result<void> plan(const Step& step);
   Result<void> weigh(const Step& step);
   void sum_up();
@@ -147,7 +149,10 @@ class Exchange {
   std::unique_ptr<HostCopies> copies_;  ///< if the tensors are on a device
   GatheredMean gathered_mean_;
   std::unique_ptr<RoundSetting> setting_;
-  std::unique_ptr<AutoPlan> auto_plan_;  ///< if the routes are left to the ranks
+  std::unique_ptr<AutoPlan> auto_plan_;       ///< if the routes are left to the ranks
+  std::vector<std::vector<Bucket>> layouts_;  ///< all different; of which AutoPlan may choose
+  std::vector<std::uint64_t> bucket_bytes_;   ///< by layout
+  std::size_t layout_ = 0;                    ///< the one in use
   std::vector<Bucket> buckets_;
   std::vector<Route> routes_;             ///< by bucket
   std::vector<std::uint32_t> bucket_of_;  ///< by tensor
@@ -164,7 +169,6 @@ class Exchange {
   std::size_t last_ = 0;              ///< behind them
   bool begun_ = false;                ///< there was a step
   bool giving_ = false;               ///< between a begin() that has not failed and finish()
-  std::uint64_t bucket_bytes_ = 0;    ///< what AutoPlan has chosen; 0: nothing yet
   bool plan_is_new_ = true;
   Step step_;
   float weight_ = 1;                          ///< of this rank's values in this step

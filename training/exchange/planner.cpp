@@ -22,7 +22,7 @@ constexpr double worth_a_trial = 1.5;
 constexpr std::size_t trials_max = 6;
 /// Smaller buckets have to promise at most this part of the time that larger ones take: they are more messages, each of
 /// which costs a little that the model does not know of.
-constexpr double worth_more_messages = 0.9;
+constexpr double worth_more_messages = 0.97;
 /// Of two plans whose steps differ by less than the noise, the one that the model prefers is followed.
 constexpr double noise = 1.03;
 
@@ -284,6 +284,20 @@ std::vector<Plan> plans_to_try(const Situation& in) {
   std::ranges::stable_partition(found, [&](const Plan& plan) { return seen.insert(plan.routes[largest].form).second; });
   std::erase_if(found, [&](const Plan& plan) { return plan.step_seconds > slowest; });
   found.resize(std::min(found.size(), trials_max));
+  return found;
+}
+
+std::vector<Plan> plans_to_try(const Situation& situation, std::span<const BucketLoad> parameters,
+                               std::span<const std::vector<Bucket>> layouts, std::size_t current) {
+  Situation in = situation;
+  const std::size_t best = in.compute_seconds > 0 ? best_layout(in, parameters, layouts) : current;
+  in.buckets = loads_of(parameters, layouts[best]);
+  std::vector<Plan> found = plans_to_try(in);
+  for (Plan& plan : found) plan.layout = best;
+  if (best == current) return found;
+  in.buckets = loads_of(parameters, layouts[current]);
+  Plan& kept = found.emplace_back(plans(in).front());
+  kept.layout = current;
   return found;
 }
 

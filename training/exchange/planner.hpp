@@ -94,8 +94,9 @@ struct Situation {
 struct Plan {
   std::vector<Route> routes;  ///< by bucket
   double step_seconds = 0;
+  std::size_t layout = 0;  ///< which of the layouts that were looked at has these buckets
 
-  friend bool operator==(const Plan& a, const Plan& b) { return a.routes == b.routes; }
+  friend bool operator==(const Plan& a, const Plan& b) { return a.layout == b.layout && a.routes == b.routes; }
 };
 
 /// How long a step takes by the model: buckets are encoded one after the other as the backward pass completes them,
@@ -111,6 +112,13 @@ std::vector<Plan> plans(const Situation& situation);
 /// Of plans(), those that are worth some steps, because the model may be wrong: at most six that it does not find much
 /// slower than the best, the best of each form first.
 std::vector<Plan> plans_to_try(const Situation& situation);
+
+/// The same where the parameters may be divided into buckets in several ways, `layouts`, of which `current` is the one
+/// that is in use: those in the best layout and, if that is another, the best in the current one after them. As long as
+/// the time of the computation is not known, nothing can be said about layouts, which differ in how much of the
+/// exchange goes on beside it: then all are in the current one. `situation`: but for the buckets.
+std::vector<Plan> plans_to_try(const Situation& situation, std::span<const BucketLoad> parameters,
+                               std::span<const std::vector<Bucket>> layouts, std::size_t current);
 
 /// Which of the plans that were tried is followed: the one with the shortest steps; of plans that differ by less than
 /// the noise, the first. `seconds`: of a step, by plan.

@@ -40,9 +40,14 @@ ByteCounts part_of(const ByteCounts& whole, double share) {
 }  // namespace
 
 StepTrace::StepTrace(collectives::Fabric& fabric, std::span<const NamedTensor> parameters, std::size_t buckets)
-    : fabric_(fabric), parameters_(parameters), buckets_(buckets), tensors_(parameters.size()) {
-  for (auto& bucket : buckets_) bucket.spans.reserve(spans_of_bucket_max);
+    : fabric_(fabric), parameters_(parameters), tensors_(parameters.size()) {
+  divide(buckets);
   for (std::uint32_t lane = 0; lane < fabric.lanes(); ++lane) counted_.push_back(counts(fabric.lane(lane).traffic()));
+}
+
+void StepTrace::divide(std::size_t buckets) {
+  buckets_ = std::vector<OfBucket>(buckets);
+  for (auto& bucket : buckets_) bucket.spans.reserve(spans_of_bucket_max);
 }
 
 void StepTrace::begin(std::chrono::steady_clock::time_point when) {

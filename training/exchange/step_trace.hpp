@@ -31,6 +31,9 @@ class StepTrace {
   /// `parameters` and `fabric` must outlive this object.
   StepTrace(collectives::Fabric& fabric, std::span<const NamedTensor> parameters, std::size_t buckets);
 
+  /// From the next step on there are other buckets.
+  void divide(std::size_t buckets);
+
   /// A step has begun, at `when`: what was noted of the one before is forgotten, except in the totals.
   void begin(std::chrono::steady_clock::time_point when);
 
