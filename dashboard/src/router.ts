@@ -31,6 +31,14 @@ export function setQuery(changes: Record<string, string | null>): void {
   navigate(location.pathname + (text === '' ? '' : `?${text}`), 'replace');
 }
 
+/** Where in its lists a page is. */
+const places = { cursor: null, before: null, page: null, gpu_page: null };
+
+/** Changes what a page's lists are filtered by, in the query: they then begin at their first pages. */
+export function setFilter(changes: Record<string, string | null>): void {
+  setQuery({ ...places, ...changes });
+}
+
 /** Makes plain links move within the app; everything the head itself serves stays a real request. */
 export function startRouter(): void {
   addEventListener('popstate', () => {

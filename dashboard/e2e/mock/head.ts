@@ -23,6 +23,7 @@ const types: Record<string, string> = {
 };
 
 interface Record_ {
+  /** Its place in the stream; 0 for one that has none, and is told once or never. */
   id: number;
   kind: string;
   topics: string[];
@@ -87,6 +88,11 @@ export class MockHead {
     const record = { id: ++this.sequence, kind, topics, data };
     this.records.push(record);
     for (const stream of this.streams) deliver(stream, record);
+  }
+
+  /** Tells those who follow the cluster what a heartbeat of a node has brought. */
+  beat(node: Node): void {
+    for (const stream of this.streams) deliver(stream, { id: 0, kind: 'node', topics: ['cluster'], data: node });
   }
 
   remove(id: string): void {
@@ -176,7 +182,12 @@ export class MockHead {
       }
       case 'nodes': {
         const node = this.nodes.find(({ id }) => id === parts[1]);
-        if (node === undefined) return json(response, 200, { nodes: this.nodes, next: null });
+        if (node === undefined) {
+          const start = Number(searchParams.get('cursor') ?? 0);
+          const end = start + Number(searchParams.get('limit') ?? 100);
+          const next = end < this.nodes.length ? String(end) : null;
+          return json(response, 200, { nodes: this.nodes.slice(start, end), next });
+        }
         node.state = request.method === 'DELETE' ? 'alive' : 'draining';
         this.publish('node', ['cluster'], node);
         return json(response, 200, node);
@@ -321,7 +332,8 @@ export class MockHead {
 
 function deliver({ response, topics }: { response: ServerResponse; topics: string[] }, record: Record_): void {
   if (!record.topics.some((topic) => topics.includes(topic))) return;
-  response.write(`id: ${record.id}\nevent: ${record.kind}\ndata: ${JSON.stringify(record.data)}\n\n`);
+  const place = record.id === 0 ? '' : `id: ${record.id}\n`;
+  response.write(`${place}event: ${record.kind}\ndata: ${JSON.stringify(record.data)}\n\n`);
 }
 
 function inOrder(events: readonly Event[], query: URLSearchParams): readonly Event[] {

@@ -1,12 +1,16 @@
 import type { Gpu, Node } from '../api/types';
 import { number } from '../format';
+import { route } from '../router';
 import { bookedText, celsiusText, errorsText, gpuLoadText, gpuMemoryText, wattsText } from '../state/gpus';
+import { sliceOf } from '../state/slice';
+import { Pages } from './pages';
 import { Card, Meter } from './ui';
 
 /** The GPUs of the nodes that have some: who has booked what of them, and their readings. */
 export function GpuTable({ nodes }: { nodes: readonly Node[] }) {
   const all = nodes.flatMap((node) => (node.gpus ?? []).map((gpu) => ({ node, gpu })));
   if (all.length === 0) return null;
+  const shown = sliceOf(all, route.value.query.get('gpu_page'));
   return (
     <Card title="GPUs">
       <div class="scroll" tabIndex={0} role="region" aria-label="GPUs">
@@ -24,12 +28,13 @@ export function GpuTable({ nodes }: { nodes: readonly Node[] }) {
             </tr>
           </thead>
           <tbody>
-            {all.map(({ node, gpu }) => (
+            {shown.rows.map(({ node, gpu }) => (
               <GpuRow key={`${node.id} ${gpu.uuid}`} node={node} gpu={gpu} />
             ))}
           </tbody>
         </table>
       </div>
+      <Pages of={shown} label="Pages of the GPUs" parameter="gpu_page" />
     </Card>
   );
 }

@@ -2,7 +2,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ApiError } from '../api/client';
 import { ago, time } from '../format';
-import { route, setQuery } from '../router';
+import { route, setFilter } from '../router';
 import { now } from '../state/clock';
 import { Icon, icons } from './icons';
 
@@ -177,7 +177,7 @@ export function ErrorPanel({
   );
 }
 
-/** What the page's list is searched for. It is `q` in the URL; the list then begins at its first page. */
+/** What the page's list is searched for. It is `q` in the URL. */
 export function Find({ label }: { label: string }) {
   return (
     <input
@@ -187,7 +187,7 @@ export function Find({ label }: { label: string }) {
       aria-label={label}
       maxLength={200}
       value={route.value.query.get('q') ?? ''}
-      onInput={(event) => setQuery({ q: event.currentTarget.value, cursor: null })}
+      onInput={(event) => setFilter({ q: event.currentTarget.value })}
     />
   );
 }

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { Event, Job, Node } from '../api/types';
-import { rate } from '../format';
-import { Cluster, cpuSlots, loadText, memoryText, ratesBetween, sum, withEvent, withNode } from './cluster';
+import { Cluster, cpuSlots, loadText, memoryText, sum, withEvent } from './cluster';
 import { matches, withJob } from './job_pages';
 
 const job = (id: string, state: Job['state'], minute = 0): Job => ({
@@ -38,12 +37,11 @@ describe('Cluster', () => {
     asked = [];
     vi.stubGlobal('fetch', (input: string) => {
       asked.push(input);
-      const { pathname, searchParams } = new URL(input, 'http://head');
-      const second = searchParams.get('cursor') === 'second';
+      const { pathname } = new URL(input, 'http://head');
       const counts: Record<string, number> = { PENDING: 0, RUNNING: 0, SUCCEEDED: 12_345, FAILED: 0, STOPPED: 0 };
       for (const { state } of jobs) ++counts[state]!;
       const answers: Record<string, unknown> = {
-        '/api/v1/nodes': second ? { nodes: [node('n2')], next: null } : { nodes: [node('n1')], next: 'second' },
+        '/api/v1/nodes': { nodes: [], next: null },
         '/api/v1/events': { events: [], next: null },
         '/api/v1/actors': { actors: [{ name: 'x' }], next: 'more' },
         '/api/v1/jobs': { jobs, counts, next: 'more' },
@@ -75,11 +73,6 @@ describe('Cluster', () => {
       STOPPED: 0,
     });
     expect(reads()).toBe(1);
-  });
-
-  it('knows the nodes of all pages', async () => {
-    const cluster = await loaded();
-    await vi.waitFor(() => expect(cluster.nodes.data.value?.map(({ name }) => name)).toEqual(['n1', 'n2']));
   });
 
   it('counts again when a job changes its state, once for many, and not when it only moves on', async () => {
@@ -114,16 +107,6 @@ describe('Cluster', () => {
     expect(counted()).toBe(3);
   });
 
-  it('what a lost node last sent holds no more', async () => {
-    const cluster = await loaded();
-    await vi.waitFor(() => expect(cluster.nodes.data.value).not.toBeNull());
-    const counters = (sent: number) => ({ network_sent_bytes: sent, network_received_bytes: 0 });
-    cluster.record('node', node('n1', { ...counters(0), last_heartbeat_at: '2026-11-21T12:00:00Z' }));
-    cluster.record('node', node('n1', { ...counters(800), last_heartbeat_at: '2026-11-21T12:00:01Z' }));
-    expect(cluster.ratesOf(node('n1'))).toEqual({ sent: 800, received: 0 });
-    expect(cluster.ratesOf(node('n1', { state: 'lost' }))).toBeUndefined();
-  });
-
   it('a job that was removed is shown and counted no more', async () => {
     const cluster = await loaded();
     jobs = [job('b', 'PENDING', 2)];
@@ -134,12 +117,6 @@ describe('Cluster', () => {
 });
 
 describe('lists that follow the stream', () => {
-  it('nodes stay sorted and are replaced in place', () => {
-    const nodes = withNode([node('b')], node('a'));
-    expect(nodes.map(({ name }) => name)).toEqual(['a', 'b']);
-    expect(withNode(nodes, node('b', { state: 'lost' })).map(({ state }) => state)).toEqual(['alive', 'lost']);
-  });
-
   it('events come once, newest first, and not for ever', () => {
     const event = (id: number) => ({ id, at: '', severity: 'info', kind: '', message: '' }) as Event;
     let events: Event[] = [];
@@ -148,27 +125,13 @@ describe('lists that follow the stream', () => {
     expect([events.length, events[0]?.id]).toEqual([50, 60]);
   });
 
-  it('network rates come from two heartbeats, not over a restart of the counters', () => {
-    const counters = { network_sent_bytes: 1000, network_received_bytes: 70 };
-    const before = node('a', { last_heartbeat_at: '2026-11-21T12:00:00Z', ...counters });
-    const after = { ...before, last_heartbeat_at: '2026-11-21T12:00:02Z', network_sent_bytes: 5000 };
-    expect(ratesBetween(before, after)).toEqual({ sent: 2000, received: 0 });
-    expect(ratesBetween(after, before)).toBeUndefined();
-    expect(ratesBetween(before, { ...after, network_sent_bytes: 0 })).toBeUndefined();
-  });
-
   it('what nobody measured is not zero', () => {
     const silent = node('a', { last_heartbeat_at: '2026-11-21T12:00:00Z' });
-    const later = { ...silent, last_heartbeat_at: '2026-11-21T12:00:02Z' };
-    const nulls = { ...later, cpu_load: null, network_sent_bytes: null, network_received_bytes: null };
+    const nulls = { ...silent, cpu_load: null };
     expect(loadText(silent)).toBe('–');
     expect(loadText(nulls as unknown as Node)).toBe('–');
     expect(loadText(node('b', { cpu_load: 0 }))).toBe('0.00 cores');
     expect(memoryText(silent)).toBe('– of –');
-    expect(ratesBetween(silent, later)).toEqual({ sent: NaN, received: NaN });
-    const measured = { network_sent_bytes: 1, network_received_bytes: 1 };
-    expect(ratesBetween({ ...silent, ...measured }, nulls as unknown as Node)).toEqual({ sent: NaN, received: NaN });
-    expect(rate(NaN)).toBe('–');
     expect(sum([silent, nulls as unknown as Node], ({ cpu_load }) => cpu_load)).toBeNull();
     expect(sum([silent, node('b', { cpu_load: 0 })], ({ cpu_load }) => cpu_load)).toBe(0);
     expect(sum([node('a', { cpu_load: 1 }), silent, node('b', { cpu_load: 2 })], ({ cpu_load }) => cpu_load)).toBe(3);

@@ -9,10 +9,10 @@ import {
   type JobList,
   type JobRecord,
   type Node,
-  type NodeList,
 } from '../api/types';
 import { bytes, cores } from '../format';
 import { readEvents } from './events';
+import { Nodes } from './nodes';
 import { Pace } from './pace';
 import { Resource } from './resource';
 
@@ -20,21 +20,14 @@ const recentJobs = 8;
 const actorsMax = 1000;
 const eventsMax = 50;
 
-export interface NodeRates {
-  sent: number;
-  received: number;
-}
-
-/** The cluster as the overview and the node page show it. Lives as long as the page; fed by the stream. */
+/** The cluster as the overview shows it. Lives as long as the page; fed by the stream. */
 export class Cluster implements Follower {
   readonly topics = ['cluster', 'jobs'];
-  readonly nodes = new Resource<Node[]>();
+  readonly nodes = new Nodes();
   readonly actors = new Resource<ActorList>();
   /** The newest jobs, and how many there are of each state. */
   readonly jobs = new Resource<JobList>();
   readonly events = new Resource<Event[]>();
-  /** By node id, from the last two heartbeats. No signal: it changes with the nodes only. */
-  private readonly rates = new Map<string, NodeRates>();
   /** What jobs were last known to do, by id. */
   private readonly known = new Map<string, Pick<Job, 'state' | 'phase'>>();
   private readonly recountActors = new Pace(() => this.loadActors());
@@ -42,21 +35,16 @@ export class Cluster implements Follower {
   private miscounted = false;
 
   fresh(): void {
-    void this.nodes.load(readNodes);
+    this.nodes.fresh();
     void this.events.load((signal) => readEvents('/api/v1/events', eventsMax, signal));
     void this.loadActors();
     void this.loadJobs();
   }
 
   record(kind: string, data: unknown): void {
-    if (kind === 'node') this.nodeChanged(data as Node);
+    this.nodes.record(kind, data);
     if (kind === 'event') this.events.add((known) => withEvent(known, data as Event));
     if (isJobRecord(kind)) this.jobChanged(data as JobRecord);
-  }
-
-  /** Network bytes per second of a node. What a lost one last sent holds no more. */
-  ratesOf({ id, state }: Node): NodeRates | undefined {
-    return state === 'lost' ? undefined : this.rates.get(id);
   }
 
   private loadActors(): Promise<boolean> {
@@ -71,13 +59,6 @@ export class Cluster implements Follower {
       return page;
     });
     if (taken && this.miscounted) await this.loadJobs();
-  }
-
-  private nodeChanged(node: Node): void {
-    const before = this.nodes.data.value?.find((known) => known.id === node.id);
-    const rates = before && ratesBetween(before, node);
-    if (rates) this.rates.set(node.id, rates);
-    this.nodes.update((known) => withNode(known, node));
   }
 
   private jobChanged(job: JobRecord): void {
@@ -97,18 +78,6 @@ export class Cluster implements Follower {
     if (this.jobs.loading.value) this.miscounted = true;
     else void this.loadJobs();
   }
-}
-
-/** All nodes: they are counted and summed, so one page of them would give wrong numbers. */
-async function readNodes(signal: AbortSignal): Promise<Node[]> {
-  const nodes: Node[] = [];
-  let cursor: string | null = '';
-  while (cursor !== null) {
-    const page: NodeList = await get<NodeList>('/api/v1/nodes', { limit: 1000, cursor }, signal);
-    nodes.push(...page.nodes);
-    cursor = page.next;
-  }
-  return nodes;
 }
 
 /** The sum of what was measured, or null where nothing was. */
@@ -135,34 +104,8 @@ export function memoryText(node: Node): string {
   return `${node.state === 'lost' ? '–' : bytes(node.memory_used_bytes)} of ${bytes(node.memory_total_bytes)}`;
 }
 
-/** The living by name, then the lost, as the head lists them. */
-export function withNode(nodes: Node[], node: Node): Node[] {
-  const at = nodes.findIndex((known) => known.id === node.id);
-  return at >= 0
-    ? nodes.map((known) => (known.id === node.id ? node : known))
-    : [...nodes, node].sort((a, b) => Number(a.state === 'lost') - Number(b.state === 'lost') || byName(a, b));
-}
-
-function byName(a: Node, b: Node): number {
-  return a.name.localeCompare(b.name);
-}
-
 /** Newest first, once each, at most `eventsMax`. */
 export function withEvent(events: Event[], event: Event): Event[] {
   if (events.some((known) => known.id === event.id)) return events;
   return [event, ...events].slice(0, eventsMax);
-}
-
-/** Bytes per second between two heartbeats, or undefined if the counters began anew or no time has passed. */
-export function ratesBetween(before: Node, after: Node): NodeRates | undefined {
-  const span = (Date.parse(after.last_heartbeat_at ?? '') - Date.parse(before.last_heartbeat_at ?? '')) / 1000;
-  const sent = difference(before.network_sent_bytes, after.network_sent_bytes);
-  const received = difference(before.network_received_bytes, after.network_received_bytes);
-  if (!(span > 0) || sent < 0 || received < 0) return undefined;
-  return { sent: sent / span, received: received / span };
-}
-
-/** NaN, which is written as a dash, where either was not measured. */
-function difference(before: number | null | undefined, after: number | null | undefined): number {
-  return (after ?? NaN) - (before ?? NaN);
 }

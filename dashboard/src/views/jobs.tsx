@@ -2,7 +2,7 @@ import { useEffect, useMemo } from 'preact/hooks';
 import { jobStates } from '../api/types';
 import { JobTable } from '../components/job_table';
 import { Card, Choice, Empty, ErrorPanel, Skeleton } from '../components/ui';
-import { route, setQuery } from '../router';
+import { route, setFilter, setQuery } from '../router';
 import { useFollower, useTitle } from '../state/hooks';
 import { JobPages } from '../state/job_pages';
 
@@ -39,10 +39,10 @@ export function JobsView() {
           label="State"
           options={filters}
           value={state}
-          onChange={(value) => setQuery({ state: value, cursor: null, before: null })}
+          onChange={(value) => setFilter({ state: value })}
         />
         {q !== '' && (
-          <button type="button" class="chip" onClick={() => setQuery({ q: null, cursor: null, before: null })}>
+          <button type="button" class="chip" onClick={() => setFilter({ q: null })}>
             “{q}” <span aria-hidden="true">×</span>
             <span class="hidden">remove search</span>
           </button>

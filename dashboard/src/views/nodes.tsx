@@ -2,24 +2,37 @@ import { useSignal } from '@preact/signals';
 import { request, ApiError } from '../api/client';
 import type { Node } from '../api/types';
 import { GpuTable } from '../components/gpu_table';
-import { Ago, Card, Confirm, Empty, ErrorPanel, Find, Meter, Skeleton } from '../components/ui';
+import { Pages } from '../components/pages';
+import { Ago, Card, Choice, Confirm, Empty, ErrorPanel, Find, Meter, Skeleton } from '../components/ui';
 import { number, rate } from '../format';
-import { route } from '../router';
-import { Cluster, loadText, memoryText } from '../state/cluster';
+import { route, setFilter } from '../router';
+import { loadText, memoryText } from '../state/cluster';
 import { useFollower, useTitle } from '../state/hooks';
+import { matching, Nodes, type NodeRates } from '../state/nodes';
+import { sliceOf } from '../state/slice';
+
+const filters = [
+  { value: '', label: 'All' },
+  { value: 'alive', label: 'Alive' },
+  { value: 'draining', label: 'Draining' },
+  { value: 'lost', label: 'Lost' },
+];
 
 export function NodesView() {
   useTitle('Nodes');
-  const cluster = useFollower(() => new Cluster(), 'nodes');
+  const list = useFollower(() => new Nodes(), 'nodes');
   const draining = useSignal<Node | null>(null);
   const failure = useSignal<ApiError | null>(null);
-  const q = (route.value.query.get('q') ?? '').trim().toLowerCase();
-  const all = cluster.nodes.data.value;
-  const nodes = all?.filter((node) => node.name.toLowerCase().includes(q) || node.id === q) ?? null;
-  const error = failure.value ?? cluster.nodes.error.value;
+  const { query } = route.value;
+  const state = query.get('state') ?? '';
+  const q = (query.get('q') ?? '').trim();
+  const all = list.all.data.value;
+  const nodes = all && matching(all, { state, q });
+  const shown = sliceOf(nodes ?? [], query.get('page'));
+  const error = failure.value ?? list.all.error.value;
   const drain = async (method: 'POST' | 'DELETE', { id }: Node) => {
     try {
-      cluster.record('node', await request<Node>(method, `/api/v1/nodes/${encodeURIComponent(id)}/drain`));
+      list.took(await request<Node>(method, `/api/v1/nodes/${encodeURIComponent(id)}/drain`));
       failure.value = null;
     } catch (fault) {
       failure.value = fault instanceof ApiError ? fault : new ApiError(String(fault), 0, null);
@@ -29,14 +42,15 @@ export function NodesView() {
     <>
       <div class="page-head">
         <h1>Nodes</h1>
+        <Choice label="State" options={filters} value={state} onChange={(value) => setFilter({ state: value })} />
         <Find label="Find a node" />
       </div>
       <Card>
-        {error && <ErrorPanel error={error} retry={() => cluster.fresh()} />}
+        {error && <ErrorPanel error={error} retry={() => list.fresh()} />}
         {nodes === null ? (
           !error && <Skeleton rows={4} />
         ) : nodes.length === 0 ? (
-          <NoNode filtered={q !== ''} />
+          <NoNode filtered={q !== '' || state !== ''} />
         ) : (
           <div class="scroll" tabIndex={0} role="region" aria-label="Nodes">
             <table class="rows">
@@ -58,11 +72,11 @@ export function NodesView() {
                 </tr>
               </thead>
               <tbody>
-                {nodes.map((node) => (
+                {shown.rows.map((node) => (
                   <NodeRow
                     key={node.id}
                     node={node}
-                    cluster={cluster}
+                    rates={list.ratesOf(node)}
                     onDrain={() => {
                       draining.value = node;
                     }}
@@ -73,6 +87,7 @@ export function NodesView() {
             </table>
           </div>
         )}
+        <Pages of={shown} label="Pages of the list" parameter="page" />
       </Card>
       <GpuTable nodes={nodes ?? []} />
       {draining.value && (
@@ -92,7 +107,7 @@ export function NodesView() {
 }
 
 function NoNode({ filtered }: { filtered: boolean }) {
-  if (filtered) return <Empty title="No node matches">Try another name.</Empty>;
+  if (filtered) return <Empty title="No node matches">Try another state or name.</Empty>;
   return (
     <Empty title="No node" command="weir node --head 127.0.0.1:6380">
       Start one on any machine that reaches the head's control port. On another machine than the head's it needs{' '}
@@ -103,17 +118,16 @@ function NoNode({ filtered }: { filtered: boolean }) {
 
 function NodeRow({
   node,
-  cluster,
+  rates,
   onDrain,
   onUndrain,
 }: {
   node: Node;
-  cluster: Cluster;
+  rates: NodeRates | undefined;
   onDrain: () => void;
   onUndrain: () => void;
 }) {
   const cpu = node.resources['cpu'] ?? 0;
-  const rates = cluster.ratesOf(node);
   const others = Object.entries(node.resources).filter(([name]) => name !== 'cpu' && name !== 'memory');
   return (
     <tr data-row>

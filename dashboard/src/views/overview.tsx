@@ -5,17 +5,18 @@ import { EventTable } from '../components/events';
 import { JobTable } from '../components/job_table';
 import { Ago, Card, Empty, ErrorPanel, Meter, Skeleton, Stat } from '../components/ui';
 import { bytes, count, number, rate } from '../format';
-import { Cluster, cpuSlots, loadText, memoryText, sum, type NodeRates } from '../state/cluster';
+import { Cluster, cpuSlots, loadText, memoryText, sum } from '../state/cluster';
 import { useFollower, useTitle } from '../state/hooks';
+import type { NodeRates } from '../state/nodes';
 
 export function OverviewView() {
   useTitle('Overview');
   const cluster = useFollower(() => new Cluster(), 'overview');
-  const nodes = cluster.nodes.data.value;
+  const nodes = cluster.nodes.all.data.value;
   const jobs = cluster.jobs.data.value;
   const events = cluster.events.data.value;
   const failure = (error: ApiError | null) => error && <ErrorPanel error={error} retry={() => cluster.fresh()} />;
-  const nodesFailure = failure(cluster.nodes.error.value);
+  const nodesFailure = failure(cluster.nodes.all.error.value);
   const jobsFailure = failure(cluster.jobs.error.value);
   const eventsFailure = failure(cluster.events.error.value);
   return (
@@ -44,7 +45,7 @@ export function OverviewView() {
         ) : (
           <div class="nodes">
             {nodes.slice(0, 12).map((node) => (
-              <NodeCard key={node.id} node={node} rates={cluster.ratesOf(node)} />
+              <NodeCard key={node.id} node={node} rates={cluster.nodes.ratesOf(node)} />
             ))}
           </div>
         )}
@@ -64,13 +65,13 @@ export function OverviewView() {
 }
 
 function Figures({ cluster }: { cluster: Cluster }) {
-  const nodes = cluster.nodes.data.value ?? [];
+  const nodes = cluster.nodes.all.data.value ?? [];
   const alive = nodes.filter(({ state }) => state !== 'lost');
   const { used, total } = cpuSlots(nodes);
   const workers = sum(alive, (node) => node.workers?.length);
   const lost = nodes.length - alive.length;
   const draining = nodes.filter(({ state }) => state === 'draining').length;
-  const known = cluster.nodes.data.value !== null;
+  const known = cluster.nodes.all.data.value !== null;
   const actorsError = cluster.actors.error.value;
   // Nodes of one host report the same load and memory.
   const hosts = [...new Map(alive.map((node) => [node.host, node])).values()];
