@@ -98,7 +98,7 @@ test('the topology may be left to the workers', async ({ page }) => {
   await page.getByRole('heading', { name: 'Exchange', exact: true }).click();
   await page.getByLabel('Topology').selectOption('auto');
   await expect(page.getByText('measures links and coding and chooses for each bucket')).toBeVisible();
-  await expect(page.getByText('with topology auto, the largest size that may be chosen')).toBeVisible();
+  await expect(page.getByText('with topology auto, the size to begin with')).toBeVisible();
   await page.getByRole('button', { name: 'Validate' }).click();
   await expect(page.getByText('The spec is valid')).toBeVisible();
   await expect(page.locator('.stat').first()).toHaveText(/round–not known before/);
