@@ -183,7 +183,7 @@ TEST(JobSpec, TheTopologyMayBeLeftToTheWorkers) {
   EXPECT_THAT(problems_of(spec), at("/exchange/params/servers"));
   const json& exchange = job_spec_schema()["properties"]["exchange"]["properties"];
   EXPECT_THAT(exchange["bucket_bytes"]["description"].get<std::string>(),
-              HasSubstr("with topology auto, the largest size that may be chosen"));
+              HasSubstr("with topology auto, the size to begin with"));
   EXPECT_THAT(exchange["topology"]["description"].get<std::string>(), HasSubstr("auto: the workers measure"));
 }
 
