@@ -52,7 +52,7 @@ std::vector<float> normal_numbers(std::size_t count, std::uint32_t rank) {
 
 /// Sums become larger from round to round: makes them small again, now and then.
 void keep_finite(std::vector<float>& values, std::uint32_t round, std::size_t ranks) {
-  const int growth = std::bit_width(ranks);
+  const auto growth = static_cast<int>(std::bit_width(ranks));
   const std::uint32_t every = static_cast<std::uint32_t>(64 / growth);
   if ((round + 1) % every != 0) return;
   const float scale = std::ldexp(1.0F, -growth * static_cast<int>(every));

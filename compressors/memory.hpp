@@ -100,6 +100,8 @@ class Memory {
   /// Has this rank send `values`, too: they belong to the entries of round.tensor from `first` on. By default they are
   /// added to unsent(). Returns false, and does nothing, if this memory has no place for them.
   virtual bool add_unsent(const Round& round, std::uint64_t first, std::span<const float> values);
+  /// Whether it has a place for them.
+  virtual bool takes_unsent() { return unsent() != nullptr; }
   /// The momentum from which this rank adds to unsent(), to be read and changed between rounds. Of a tensor of which
   /// unsent() has nothing, as it has only gone dense so far, it is the same on all ranks that encode, and has to stay
   /// so. Null if this memory has none.

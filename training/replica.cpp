@@ -216,6 +216,7 @@ Result<void> Replica::make_exchange() {
       .bucket_sizes = {.first_bytes = std::min(BucketSizes().first_bytes, bucket_bytes), .bytes = bucket_bytes},
       .groups = mode->groups(exchanged_tensors()),
       .statistics = exchanged_buffers().size(),
+      .together = own_optimizers() || spec.training.clip.local,
       .topology = {spec.exchange.topology, spec.exchange.servers},
       .make_compression = [this] { return training::make_compression(spec); }};
   std::unique_ptr<DeviceLane> devices;

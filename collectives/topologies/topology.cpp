@@ -189,6 +189,12 @@ Task<> Topology::broadcast(Buffer values, std::uint32_t root, Subject about) {
   co_return Result<void>();
 }
 
+Cost Topology::to_root_and_back_cost(std::uint32_t ranks, double bytes) {
+  if (ranks == 1) return {};
+  const double children = ranks > 3 ? 2 : 1;
+  return {.alpha = 2.0 * std::bit_width(ranks - 1), .beta = 2 * children * bytes, .gamma = children * bytes};
+}
+
 Task<> Topology::combine_to(Buffer values, std::uint32_t root, ReduceOp op, Subject about) {
   const auto rank_at = [&](std::uint32_t position) { return (position + root) % ranks(); };
   const TreeNode node = tree_node((rank() + ranks() - root) % ranks(), ranks());

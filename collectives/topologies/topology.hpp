@@ -82,6 +82,9 @@ class Topology : public Collective {
   /// Combines `values` over all ranks into those of rank `root`, up a binary tree, piece by piece. The values of other
   /// ranks are unspecified afterwards.
   Task<> combine_to(Buffer values, std::uint32_t root, ReduceOp op, Subject about);
+  /// Of combine_to() and then broadcast(): ceil(log2(P)) levels up and down; a rank with two children has both on its
+  /// port.
+  static Cost to_root_and_back_cost(std::uint32_t ranks, double bytes);
 
  protected:
   std::uint32_t rank() const { return group_.rank(); }

@@ -45,6 +45,7 @@ class Ef21Memory final : public Memory {
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   /// The others have not got `values` of what h says that they have.
   bool add_unsent(const Round& round, std::uint64_t first, std::span<const float> values) override;
+  bool takes_unsent() override { return true; }
   Result<void> update(const Round& round, const Sent& sent, at::Tensor& mean) override;
   Result<at::Tensor> compensate_dense(const at::Tensor& gradient, const Round& round) override;
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;

@@ -4,6 +4,7 @@
 
 #include "collectives/topologies/catalog.hpp"
 #include "collectives/topologies/multi_hop.hpp"
+#include "collectives/topologies/tree.hpp"
 #include "tests/collectives/choices.hpp"
 #include "tests/collectives/group.hpp"
 #include "tests/collectives/values.hpp"
@@ -354,6 +355,32 @@ TEST_P(Costs, OfAnAllReduceAreAsStated) {
     const double combining = time_of_all_reduce(type, size, bytes, {.combine_seconds_per_byte = 1e-9});
     EXPECT_LT(combining, 1.3 * cost.gamma / 1e9) << size << " ranks";
     EXPECT_GT(combining, 0.49 * cost.gamma / 1e9) << size << " ranks";
+  }
+}
+
+/// The simulated time of a sum at one rank, and of copying it to the others.
+double time_to_root_and_back(std::uint32_t size, std::size_t bytes, const NetworkModel& model) {
+  std::vector<float> values(bytes / sizeof(float));
+  return time_of(*find_topology(Tree::name), size, model, [&](Collective&, Communicator& group) -> Task<> {
+    Tree tree(group);
+    const Buffer buffer = buffer_of(values, Element::float32);
+    auto summing = tree.combine_to(buffer, 0, ReduceOp::sum, Subject());
+    if (auto done = co_await summing; !done) co_return done.error();
+    const Subject back{.version = 1};
+    auto copying = tree.broadcast(buffer, 0, back);
+    co_return co_await copying;
+  });
+}
+
+TEST(CostsWithinHosts, OfASumAtOneRankAndBackAreAsStated) {
+  for (const std::uint32_t size : {2U, 3U, 4U, 5U, 8U, 16U}) {
+    constexpr double bytes = 64e6;
+    const Cost cost = Topology::to_root_and_back_cost(size, bytes);
+    EXPECT_NEAR(time_to_root_and_back(size, 4, {.latency_seconds = 1}), cost.alpha, 1.01) << size << " ranks";
+    const double transfer = time_to_root_and_back(size, bytes, {.bytes_per_second = 1e9});
+    EXPECT_NEAR(transfer, cost.beta / 1e9, 0.1 * cost.beta / 1e9) << size << " ranks";
+    const double combining = time_to_root_and_back(size, bytes, {.combine_seconds_per_byte = 1e-9});
+    EXPECT_NEAR(combining, cost.gamma / 1e9, 0.1 * cost.gamma / 1e9) << size << " ranks";
   }
 }
 

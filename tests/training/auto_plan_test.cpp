@@ -57,7 +57,10 @@ struct Outcome {
   std::vector<std::vector<at::Tensor>> means;  ///< by step
   std::vector<protocol::ExchangePlan> plans;
   std::vector<NamedTensor> state;
+  std::vector<NamedTensor> memory;
   std::vector<at::Tensor> unsent;  ///< by parameter: in the memory
+  protocol::TrafficTotals totals;
+  std::uint64_t dense_bytes = 0;  ///< of a step
   std::string failure;
 };
 
@@ -70,7 +73,14 @@ Outcome train(const Case& of, collectives::Fabric& fabric, std::uint64_t steps, 
   if (of.links) options.measure_links = [&of](collectives::Fabric&) { return *of.links; };
   Exchange exchange(parameters, compression(of), fabric, options);
   GradientTrigger gradients(exchange, parameters);
-  if (before != nullptr) exchange.restore(before->state).value();
+  if (before != nullptr) {
+    auto restored = exchange.compression().memory->restore(before->memory);
+    if (restored) restored = exchange.restore(before->state);
+    if (!restored) {
+      outcome.failure = restored.error().message();
+      return outcome;
+    }
+  }
   for (std::uint64_t step = 0; step < steps; ++step) {
     gradients.begin({.number = step, .epoch = static_cast<double>(step) / 20, .learning_rate = 0.1, .vote = 1});
     at::Tensor loss = at::zeros({});
@@ -87,6 +97,11 @@ Outcome train(const Case& of, collectives::Fabric& fabric, std::uint64_t steps, 
     if (auto plan = exchange.new_plan()) outcome.plans.push_back(std::move(*plan));
   }
   for (const auto& [name, tensor] : exchange.save()) outcome.state.push_back({name, tensor.clone()});
+  for (const auto& [name, tensor] : exchange.compression().memory->save()) {
+    outcome.memory.push_back({name, tensor.clone()});
+  }
+  outcome.totals = exchange.trace().totals();
+  outcome.dense_bytes = exchange.dense_bytes_per_step();
   auto* const unsent = exchange.compression().memory->unsent();
   for (std::uint32_t p = 0; unsent != nullptr && p < parameters.size(); ++p) {
     const compressors::Round round{.tensor = p};
@@ -214,6 +229,16 @@ TEST(AutoPlan, SendsPayloadsOfHostsByOwnersWhereThereAreMany) {
   EXPECT_EQ(outcomes[0].plans.front().buckets.back().topology, "hierarchical");
 }
 
+TEST(AutoPlan, WhatIsMeasuredWithIsOfNoBucket) {
+  for (const Outcome& outcome : train_all({"none", nlohmann::json::object()}, 1)) {
+    ASSERT_EQ(outcome.failure, "");
+    std::uint64_t of_tensors = outcome.totals.rest.sent;
+    for (const auto& tensor : outcome.totals.tensors) of_tensors += tensor.bytes.sent;
+    EXPECT_GT(of_tensors, 0U);
+    EXPECT_LT(of_tensors, 2 * outcome.dense_bytes);
+  }
+}
+
 /// What all ranks have given of a parameter, as a mean: what they have agreed on, and what memories and owners still
 /// have of it.
 at::Tensor sent_and_unsent(const std::vector<Outcome>& outcomes, std::uint32_t parameter, const std::string& name) {
@@ -254,6 +279,20 @@ TEST(AutoPlan, ChangesTheBucketsAndLosesNothing) {
     const at::Tensor all = sent_and_unsent(outcomes, p, tensors[p].name) / static_cast<double>(steps);
     EXPECT_LT((all - given).abs().max().item<double>(), 1e-4) << tensors[p].name;
   }
+}
+
+TEST(AutoPlan, AJobDoesNotGoOnWithBucketsThatWereOnlyOnTrial) {
+  const Case of{.compressor = "topk",
+                .params = {{"ratio", 0.05}},
+                .links = GroupLinks{.links = {.latency_seconds = 1, .seconds_per_byte = 1e-3}, .hosts = {}},
+                .bucket_sizes = {.first_bytes = 1'000, .bytes = 16'000}};
+  const auto first = train_all(of, 15);
+  expect_same_means(first, 15);
+  EXPECT_EQ(first[0].plans.back().buckets.size(), 3U) << first[0].plans.back().reason;
+  const auto second = train_all(of, 3, first);
+  expect_same_means(second, 3);
+  ASSERT_FALSE(second[0].plans.empty());
+  EXPECT_EQ(second[0].plans.front().buckets.size(), 5U);
 }
 
 // The model knows only slow links, over which next to nothing is sent after the warm-up.

@@ -161,6 +161,24 @@ TEST(Planner, LeavesTheBucketsAsTheyAreUntilTheComputationIsKnown) {
   EXPECT_EQ(std::ranges::count(found, 0U, &Plan::layout), 1);
 }
 
+TEST(Planner, NothingIsExchangedBesideTheComputationWhereValuesComeTogether) {
+  Eight slow(1e-5, /*latency_seconds=*/1e-7);
+  slow.situation.links.seconds_per_byte = 1e-8;
+  slow.situation.together = true;
+  for (const Plan& plan : slow.plans(0.4, 1)) EXPECT_GT(plan.step_seconds, 0.4 + 8e6 * 1e-8);
+}
+
+TEST(Planner, OfSeveralGroupsAStepExchangesOne) {
+  Eight of_one(1e-3);
+  Situation in = of_one.situation;
+  in.buckets = loads_of(of_one.parameters, of_one.layouts[0]);
+  const std::vector<Route> routes(2);
+  const double seconds = predicted_seconds(in, routes);
+  in.buckets.insert(in.buckets.end(), in.buckets.begin(), in.buckets.end());
+  in.buckets[2].group = in.buckets[3].group = 1;
+  EXPECT_DOUBLE_EQ(predicted_seconds(in, std::vector<Route>(4)), seconds);
+}
+
 TEST(Planner, ChoosesLargeBucketsWhereMessagesTakeLongBesideTheComputation) {
   Eight far(1e-5, /*latency_seconds=*/0.02);
   EXPECT_EQ(far.plans(0.01, 1).front().layout, 0U);

@@ -65,35 +65,39 @@ bool AutoPlan::warms_up(const Step& step) const {
   return step.epoch < length.epochs || step.number < length.steps;
 }
 
-Result<void> AutoPlan::start(const Step& step, std::span<const std::vector<Bucket>> layouts, std::size_t layout) {
+Result<bool> AutoPlan::start(const Step& step, std::span<const std::vector<Bucket>> layouts, std::size_t layout,
+                             bool together) {
   layouts_.assign(layouts.begin(), layouts.end());
-  layout_ = layout;
-  if (auto measured = measure(step); !measured) return measured;
-  if (auto planned = plan_trials(); !planned) return planned;
+  kept_layout_ = layout;
+  situation_.together = together;
+  if (auto measured = measure(step); !measured) return measured.error();
+  if (auto planned = plan_trials(); !planned) return planned.error();
   follow(0, step.number, "the fastest by the model");
   last_ = Clock::now();
-  return {};
+  return true;
 }
 
-Result<void> AutoPlan::before(const Step& step, double waited_seconds) {
+Result<bool> AutoPlan::before(const Step& step, double waited_seconds) {
   const auto now = Clock::now();
   const double seconds = std::chrono::duration<double>(now - last_).count();
   last_ = now;
   if (measured_in_warmup_ && !warms_up(step)) {
     auto left = leave_warmup(step);
     last_ = Clock::now();
-    return left;
+    if (!left) return left.error();
+    return true;
   }
   if (skipped_ < skipped_steps) {
     ++skipped_;
-    return {};
+    return false;
   }
   steps_.push_back(seconds);
   computations_.push_back(seconds - waited_seconds);
-  if (steps_.size() < (settled_ ? settled_steps : trial_steps)) return {};
+  if (steps_.size() < (settled_ ? settled_steps : trial_steps)) return false;
   auto judged = judge(step);
   last_ = Clock::now();
-  return judged;
+  if (!judged) return judged.error();
+  return true;
 }
 
 /// The window is over.
@@ -124,6 +128,7 @@ Result<void> AutoPlan::judge(const Step& step) {
     slow_windows_ = 0;
     const std::string others = trials_.size() == 1 ? "the only one that the model found worth trying"
                                                    : "the fastest of " + std::to_string(trials_.size()) + " tried";
+    kept_layout_ = trials_[best].plan.layout;
     follow(best, step.number, others + ": " + milliseconds(*trials_[best].measured_seconds) + " a step");
     return {};
   }
@@ -132,9 +137,9 @@ Result<void> AutoPlan::judge(const Step& step) {
   if (slow_windows_ < 2 && windows_ < windows_max && !measured_in_warmup_) return {};
   const std::vector<Route> followed = trial.plan.routes;
   if (auto measured = measure(step); !measured) return measured;
-  situation_.buckets = loads_of(parameters_, layouts_[layout_]);
+  situation_.buckets = loads_of(parameters_, layouts_[kept_layout_]);
   const double predicted = predicted_seconds(situation_, followed);
-  trials_.assign(1, Trial{.plan = {followed, predicted, layout_}, .measured_seconds = seconds});
+  trials_.assign(1, Trial{.plan = {followed, predicted, kept_layout_}, .measured_seconds = seconds});
   current_ = 0;
   if (auto planned = plan_trials(); !planned) return planned;
   const double promised = worth_a_change * predicted;
@@ -209,7 +214,7 @@ Result<void> AutoPlan::plan_trials() {
     if (trial.measured_seconds) tried.push_back(std::move(trial));
   }
   trials_.clear();
-  for (const Plan& plan : plans_to_try(situation_, parameters_, layouts_, layout_)) {
+  for (const Plan& plan : plans_to_try(situation_, parameters_, layouts_, kept_layout_)) {
     const auto known = std::ranges::find(tried, plan, &Trial::plan);
     trials_.push_back({plan, known == tried.end() ? std::nullopt : known->measured_seconds});
     if (known != tried.end()) tried.erase(known);
@@ -228,7 +233,6 @@ Result<void> AutoPlan::plan_trials() {
 
 void AutoPlan::follow(std::size_t trial, std::uint64_t step, std::string reason) {
   current_ = trial;
-  layout_ = trials_[trial].plan.layout;
   skipped_ = 0;
   new_ = true;
   since_step_ = step;
@@ -236,7 +240,7 @@ void AutoPlan::follow(std::size_t trial, std::uint64_t step, std::string reason)
 }
 
 protocol::ExchangePlan AutoPlan::describe() const {
-  protocol::ExchangePlan plan = training::describe(routes(), layouts_[layout_], setting_.parameters);
+  protocol::ExchangePlan plan = training::describe(routes(), layouts_[layout()], setting_.parameters);
   plan.step = since_step_;
   plan.reason = reason_;
   plan.latency_seconds = situation_.links.latency_seconds;

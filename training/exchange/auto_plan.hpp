@@ -49,17 +49,20 @@ class AutoPlan {
            MeasureLinks measure_links);
 
   /// To be called before the first step. `layouts`: each a list of buckets of the same parameters, of which number
-  /// `layout` is in use. Communicates. Fails with what the group, the compressor and the memory fail with.
-  Result<void> start(const Step& step, std::span<const std::vector<Bucket>> layouts, std::size_t layout);
+  /// `layout` is in use. `together`: as Situation. Returns whether it has communicated. Fails with what the group, the
+  /// compressor and the memory fail with.
+  Result<bool> start(const Step& step, std::span<const std::vector<Bucket>> layouts, std::size_t layout, bool together);
 
   /// To be called before each further step, when the one before is complete. `waited_seconds`: how long the compute
-  /// thread waited for the exchange in that one. Every few steps this communicates. Fails as start().
-  Result<void> before(const Step& step, double waited_seconds);
+  /// thread waited for the exchange in that one. Returns whether it has communicated. Fails as start().
+  Result<bool> before(const Step& step, double waited_seconds);
 
   /// From start() on: by bucket of layout().
   std::span<const Route> routes() const { return trials_[current_].plan.routes; }
   /// Which layout the next step has to be in.
-  std::size_t layout() const { return layout_; }
+  std::size_t layout() const { return trials_[current_].plan.layout; }
+  /// The one that is not only on trial: with which a job goes on.
+  std::size_t kept_layout() const { return kept_layout_; }
 
   /// Whether the plan is another one than when this was last asked.
   bool is_new() { return std::exchange(new_, false); }
@@ -83,7 +86,7 @@ class AutoPlan {
   const MakeCompression make_compression_;
   const MeasureLinks measure_links_;
   std::vector<std::vector<Bucket>> layouts_;
-  std::size_t layout_ = 0;              ///< of the plan that is followed
+  std::size_t kept_layout_ = 0;         ///< of the last plan that was followed after trials; before, the first one
   std::vector<BucketLoad> parameters_;  ///< what each parameter asks for
   Situation situation_;
   std::vector<Trial> trials_;

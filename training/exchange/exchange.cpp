@@ -161,7 +161,8 @@ std::vector<Bucket> Exchange::planned(const BucketSizes& sizes) const {
 /// Whether buckets of other sizes may be tried between two steps: what owners have left out is of their shares of these
 /// buckets, and needs a memory to be left to.
 bool Exchange::may_change_layout() const {
-  return compression_.memory->unsent() != nullptr || compressors::no_residual(*compression_.compressor);
+  return setting_->owners == 0 || compressors::no_residual(*compression_.compressor) ||
+         compression_.memory->takes_unsent();
 }
 
 /// Which of the layouts has buckets of these sizes. If none has, there is one more.
@@ -180,6 +181,8 @@ void Exchange::lay_out(std::size_t layout) {
   fabric_.thread().call([this] { schedule_.reset(); });
   rounds_.clear();
   calls_.clear();
+  setting_->copies = nullptr;
+  copies_.reset();  // before there are others: they take as much memory of the device as the model
   layout_ = layout;
   buckets_ = layouts_[layout];
   for (std::size_t p = 0; p < tensors_.size(); ++p) {
@@ -227,11 +230,10 @@ void Exchange::lay_out(std::size_t layout) {
 /// Finds out how the gradients of `step` travel.
 Result<void> Exchange::plan(const Step& step) {
   if (!auto_plan_) return {};
-  if (begun_) {
-    if (auto planned = auto_plan_->before(step, agreed_.times.wait); !planned) return planned;
-  } else {
-    if (auto started = auto_plan_->start(step, layouts_, layout_); !started) return started;
-  }
+  auto communicated = begun_ ? auto_plan_->before(step, agreed_.times.wait)
+                             : auto_plan_->start(step, layouts_, layout_, options_.together);
+  if (!communicated) return communicated.error();
+  if (*communicated) trace_->pass_over();
   if (auto_plan_->layout() != layout_) {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       rounds_[b].leave_what_is_owned(step);
@@ -276,6 +278,7 @@ std::optional<protocol::ExchangePlan> Exchange::new_plan() {
   if (auto_plan_) return auto_plan_->is_new() ? std::optional(auto_plan_->describe()) : std::nullopt;
   if (!std::exchange(plan_is_new_, false)) return std::nullopt;
   protocol::ExchangePlan plan = describe(routes_, buckets_, tensors_);
+  plan.step = step_.number;
   plan.reason = "exchange.topology is \"" + options_.topology.name + "\"";
   return plan;
 }
@@ -365,7 +368,8 @@ std::vector<NamedTensor> Exchange::save() const {
   for (const auto& round : rounds_) round.save(state);
   if (std::ranges::any_of(buckets_, &Bucket::coded)) state.push_back(saved(layout_of(*setting_, bucket_of_)));
   if (auto_plan_) {
-    const auto bytes = static_cast<std::int64_t>(bucket_bytes_[layout_]);
+    const std::size_t kept = begun_ ? auto_plan_->kept_layout() : layout_;
+    const auto bytes = static_cast<std::int64_t>(bucket_bytes_[kept]);
     state.push_back({std::string(chosen_bytes), at::full({1}, bytes, at::kLong)});
   }
   return state;

@@ -57,6 +57,7 @@ class Exchange {
     BucketSizes bucket_sizes;                         ///< AutoPlan begins with these and may change them
     std::vector<std::uint32_t> groups = {};           ///< by tensor, from 0 without gaps; empty: all in one
     std::size_t statistics = 0;                       ///< so many of the tensors, the last, are statistics
+    bool together = false;                            ///< values are given when all have been computed
     collectives::TopologyChoice topology = {};        ///< AutoPlan::name: left to the ranks
     AutoPlan::MakeCompression make_compression = {};  ///< for AutoPlan, as the next one
     AutoPlan::MeasureLinks measure_links = training::measure_links;

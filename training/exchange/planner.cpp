@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "collectives/topologies/catalog.hpp"
-#include "collectives/topologies/tree.hpp"
+#include "collectives/topologies/topology.hpp"
 #include "training/exchange/turns.hpp"
 
 namespace weir::training {
@@ -68,7 +68,7 @@ Level level_of(const Situation& in, const BucketLoad& bucket, const TopologyType
 
 /// Adds what it takes to sum `bytes` within each host, where nothing is packed, and to copy the result to its ranks.
 void add_within_hosts(const Situation& in, double bytes, Effort& effort) {
-  const Cost cost = collectives::find_topology(collectives::Tree::name)->all_reduce_cost(in.hosts.ranks_max, bytes);
+  const Cost cost = collectives::Topology::to_root_and_back_cost(in.hosts.ranks_max, bytes);
   effort.latency += latency_of(cost, in.hosts.links);
   effort.port += port_of(cost, in.hosts.links, {});
 }
@@ -197,20 +197,24 @@ std::vector<BucketLoad> loads_of(std::span<const BucketLoad> parameters, std::sp
   for (const Bucket& bucket : buckets) {
     BucketLoad& load = loads.emplace_back(sum_of(parameters, bucket.parameters));
     load.coded = bucket.coded;
+    load.group = bucket.group;
   }
   return loads;
 }
 
-double predicted_seconds(const Situation& in, std::span<const Route> routes) {
+namespace {
+
+/// As predicted_seconds(), of the buckets from `first` to before `last`.
+double predicted_seconds(const Situation& in, std::span<const Route> routes, std::size_t first, std::size_t last) {
   // The backward pass is about two thirds of the computation, and takes time in proportion to the parameters.
   const double forward = in.compute_seconds / 3;
   double all_bytes = 0;
-  for (const BucketLoad& bucket : in.buckets) all_bytes += bucket.dense_bytes;
+  for (std::size_t b = first; b < last; ++b) all_bytes += in.buckets[b].dense_bytes;
   Server encoder;
   Server decoder;
   Server port;
   std::vector<Server> lanes(in.lanes + 1);
-  const auto places = places_in_lanes(in.buckets.size(), lanes.size());
+  const auto places = places_in_lanes(last - first, lanes.size());
   struct Arrival {
     double at = 0;
     double decode = 0;
@@ -218,12 +222,12 @@ double predicted_seconds(const Situation& in, std::span<const Route> routes) {
   std::vector<Arrival> arrivals;
   double codec_seconds = 0;
   double bytes = 0;
-  for (std::size_t b = 0; b < in.buckets.size(); ++b) {
+  for (std::size_t b = first; b < last; ++b) {
     bytes += in.buckets[b].dense_bytes;
-    const double share = all_bytes == 0 ? 1 : bytes / all_bytes;
+    const double share = all_bytes == 0 || in.together ? 1 : bytes / all_bytes;
     const double ready = forward + share * (in.compute_seconds - forward);
     const Effort effort = effort_of(in, in.buckets[b], routes[b]);
-    Server& lane = lanes[places[b].lane];
+    Server& lane = lanes[places[b - first].lane];
     const double waited = lane.serve(encoder.serve(ready, effort.encode), effort.latency);
     arrivals.push_back({.at = lane.serve(port.serve(waited, effort.port), 0), .decode = effort.decode});
     codec_seconds += effort.encode + effort.decode;
@@ -233,6 +237,18 @@ double predicted_seconds(const Situation& in, std::span<const Route> routes) {
   for (const Arrival& arrival : arrivals) end = std::max(end, decoder.serve(arrival.at, arrival.decode));
   // Without cores of their own the codec threads take their time from the computation.
   return in.own_cores ? end : std::max(end, in.compute_seconds + codec_seconds);
+}
+
+}  // namespace
+
+double predicted_seconds(const Situation& in, std::span<const Route> routes) {
+  double sum = 0;
+  std::size_t groups = 0;
+  for (std::size_t first = 0, last = 0; first < in.buckets.size(); first = last, ++groups) {
+    while (last < in.buckets.size() && in.buckets[last].group == in.buckets[first].group) ++last;
+    sum += predicted_seconds(in, routes, first, last);
+  }
+  return sum / static_cast<double>(groups);
 }
 
 std::vector<Plan> plans(const Situation& in) {

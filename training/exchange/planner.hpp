@@ -60,8 +60,9 @@ struct CodedLoad {
 
 /// What a bucket asks of a rank.
 struct BucketLoad {
-  double dense_bytes = 0;  ///< as float32
-  bool coded = false;      ///< may be encoded
+  double dense_bytes = 0;   ///< as float32
+  bool coded = false;       ///< may be encoded
+  std::uint32_t group = 0;  ///< as Bucket
   CodedLoad by_all = {};  ///< where all ranks decode the payloads of all: many ranks' would be more than a dense tensor
   CodedLoad by_owners = {};
 
@@ -81,6 +82,7 @@ struct Situation {
   SharedHosts hosts = {};
   std::vector<BucketLoad> buckets;    ///< in the order in which the backward pass completes them
   double compute_seconds = 0;         ///< of a step without the exchange; 0: not known
+  bool together = false;              ///< all buckets are complete at its end
   double dense_seconds_per_byte = 0;  ///< of putting a dense bucket together and taking it apart
   bool own_cores = true;              ///< the codec threads have cores of their own beside the compute threads
   bool must_be_coded = false;         ///< plain means cannot take the place of coded ones (Traits::must_be_coded)
@@ -100,7 +102,8 @@ struct Plan {
 };
 
 /// How long a step takes by the model: buckets are encoded one after the other as the backward pass completes them,
-/// share the port, and are decoded again. `routes`: by bucket.
+/// share the port, and are decoded again. Of several groups, of which a step exchanges one, the mean. `routes`: by
+/// bucket.
 double predicted_seconds(const Situation& situation, std::span<const Route> routes);
 
 /// Plans, the fastest first, that differ in the form of the large buckets or in their topology; the first one is the

@@ -42,7 +42,12 @@ ByteCounts part_of(const ByteCounts& whole, double share) {
 StepTrace::StepTrace(collectives::Fabric& fabric, std::span<const NamedTensor> parameters, std::size_t buckets)
     : fabric_(fabric), parameters_(parameters), tensors_(parameters.size()) {
   divide(buckets);
-  for (std::uint32_t lane = 0; lane < fabric.lanes(); ++lane) counted_.push_back(counts(fabric.lane(lane).traffic()));
+  pass_over();
+}
+
+void StepTrace::pass_over() {
+  counted_.clear();
+  for (std::uint32_t lane = 0; lane < fabric_.lanes(); ++lane) counted_.push_back(counts(fabric_.lane(lane).traffic()));
 }
 
 void StepTrace::divide(std::size_t buckets) {

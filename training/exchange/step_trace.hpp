@@ -34,6 +34,9 @@ class StepTrace {
   /// From the next step on there are other buckets.
   void divide(std::size_t buckets);
 
+  /// What the lanes have carried so far and nobody has noted is of no bucket.
+  void pass_over();
+
   /// A step has begun, at `when`: what was noted of the one before is forgotten, except in the totals.
   void begin(std::chrono::steady_clock::time_point when);
 
