@@ -174,8 +174,10 @@ TEST(Planner, OfSeveralGroupsAStepExchangesOne) {
   in.buckets = loads_of(of_one.parameters, of_one.layouts[0]);
   const std::vector<Route> routes(2);
   const double seconds = predicted_seconds(in, routes);
-  in.buckets.insert(in.buckets.end(), in.buckets.begin(), in.buckets.end());
-  in.buckets[2].group = in.buckets[3].group = 1;
+  for (BucketLoad bucket : loads_of(of_one.parameters, of_one.layouts[0])) {
+    bucket.group = 1;
+    in.buckets.push_back(bucket);
+  }
   EXPECT_DOUBLE_EQ(predicted_seconds(in, std::vector<Route>(4)), seconds);
 }
 
@@ -273,7 +275,8 @@ TEST(Planner, PredictsWhatHostsShare) {
   EXPECT_DOUBLE_EQ(seconds({2, 4, byte, instant, 800}, "ring"), 2 * 700);
   EXPECT_DOUBLE_EQ(seconds({2, 4, byte, instant, 800}, "butterfly"), 4 * 2 * 700);  // four ranks share a port
   EXPECT_DOUBLE_EQ(seconds({2, 4, byte, instant, 800}, "hierarchical"), 800);
-  EXPECT_DOUBLE_EQ(seconds({2, 4, byte, byte, 800}, "hierarchical"), 800 + 2 * 800);  // up a tree, and down
+  EXPECT_DOUBLE_EQ(seconds({2, 4, byte, byte, 800}, "hierarchical"),
+                   800 + 4 * 800);  // up a tree from two children, and down
   EXPECT_DOUBLE_EQ(seconds({2, 4, instant, byte, 800}, "ring"), 2 * 700);
   const LinkCosts message{.latency_seconds = 1};
   EXPECT_DOUBLE_EQ(seconds({2, 4, message, instant, 0}, "ring"), 2 * 7);
