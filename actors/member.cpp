@@ -44,20 +44,19 @@ net::awaitable<Result<protocol::Prepared>> Member::prepare(protocol::Assignment 
   }
   phase_ = Phase::preparing;
   const auto hand_over = [this](auto what) { net::post(executor(), std::move(what)); };
-  Session::Outlets outlets{
-      .checkpoint =
-          [this, hand_over](Segment share, std::uint64_t step) {
-            hand_over([this, share = std::move(share), step] {
-              const auto& a = session_->assignment();
-              deliveries_->spawn("checkpoint", deliver_share({a.job_id, a.rank, a.world, a.attempt, step, share}));
-            });
-          },
-      .evaluate =
-          [this, hand_over](Segment model, protocol::MetricPoint at) {
-            hand_over([this, model = std::move(model), at = std::move(at)]() mutable {
-              take_model({std::move(model), std::move(at)});
-            });
-          }};
+  Session::Outlets outlets{.checkpoint =
+                               [this, hand_over](Segment share, std::uint64_t step) {
+                                 hand_over([this, share = std::move(share), step] {
+                                   const auto& a = session_->assignment();
+                                   take_share({a.job_id, a.rank, a.attempt, step, share});
+                                 });
+                               },
+                           .evaluate =
+                               [this, hand_over](Segment model, protocol::MetricPoint at) {
+                                 hand_over([this, model = std::move(model), at = std::move(at)]() mutable {
+                                   take_model({std::move(model), std::move(at)});
+                                 });
+                               }};
   session_ = std::make_shared<Session>(std::move(assignment), make_role_, std::move(outlets));
   prepared_ = co_await prepare_session();
   phase_ = prepared_ ? Phase::prepared : Phase::ended;
@@ -178,11 +177,22 @@ net::awaitable<void> Member::report() {
   }
 }
 
-net::awaitable<void> Member::deliver_share(protocol::CheckpointShare share) {
-  const auto step = share.step;
-  const auto told = co_await protocol::until_kept(coordinator_, clock(), std::move(share));
-  session_->share_delivered();
-  if (!told) fail_on(told.error().within("checkpoint of step " + std::to_string(step)));
+void Member::take_share(protocol::CheckpointShare share) {
+  next_shares_.push_back(std::move(share));
+  if (!std::exchange(delivering_, true)) deliveries_->spawn("checkpoints", deliver_shares());
+}
+
+/// One after the other: the pieces of two at a time would make the older one late.
+net::awaitable<void> Member::deliver_shares() {
+  while (!next_shares_.empty()) {
+    auto share = std::move(next_shares_.front());
+    next_shares_.pop_front();
+    const auto step = share.step;
+    const auto told = co_await protocol::until_kept(coordinator_, clock(), std::move(share));
+    session_->share_delivered();
+    if (!told) fail_on(told.error().within("checkpoint of step " + std::to_string(step)));
+  }
+  delivering_ = false;
 }
 
 void Member::take_model(Model model) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,8 +49,9 @@ class Member : public runtime::Actor<protocol::Training> {
   net::awaitable<void> train();
   net::awaitable<void> leave();
   net::awaitable<void> report();
-  net::awaitable<void> deliver_share(protocol::CheckpointShare share);
+  net::awaitable<void> deliver_shares();
   net::awaitable<void> evaluate();
+  void take_share(protocol::CheckpointShare share);
   void take_model(Model model);
   void fail_on(const Error& error);
 
@@ -62,6 +64,8 @@ class Member : public runtime::Actor<protocol::Training> {
   Result<protocol::Prepared> prepared_ = protocol::Prepared();
   runtime::Event answered_start_;
   Result<void> started_;
+  std::deque<protocol::CheckpointShare> next_shares_;  ///< that wait to be delivered, one after the other
+  bool delivering_ = false;
   std::optional<Model> next_model_;  ///< the newest model that waits for the evaluator
   bool evaluating_ = false;
   std::optional<Error> delivery_failure_;

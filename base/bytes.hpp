@@ -31,6 +31,9 @@ class Segment {
     return {std::move(owner), view};
   }
 
+  /// A part of it, with the same owner. It must lie within it.
+  Segment slice(std::size_t offset, std::size_t count) const { return {owner_, bytes_.subspan(offset, count)}; }
+
   BytesView bytes() const { return bytes_; }
   std::size_t size() const { return bytes_.size(); }
   bool empty() const { return bytes_.empty(); }

@@ -42,18 +42,34 @@ net::awaitable<Result<void>> until_acknowledged(runtime::ActorRef<Coordinator> c
   }
 }
 
-/// The same for a share of a checkpoint, which may be large: its time limit is time_for() its size. While the link
-/// lives, a share without an answer is still on its way, so it is not sent again: beyond that time limit the call fails
-/// with deadline_exceeded.
+/// The same for a share of a checkpoint, which may be large: it goes piece by piece, and the time limit of each is
+/// time_for() its size. The pieces are parts of the share's memory. While the link lives, a piece without an answer is
+/// still on its way, so it is not sent again: beyond that time limit the call fails with deadline_exceeded.
 inline net::awaitable<Result<void>> until_kept(runtime::ActorRef<Coordinator> coordinator, runtime::Clock& clock,
-                                               CheckpointShare share) {
-  const auto patient = coordinator.within(time_for(share.safetensors.size()));
+                                               CheckpointShare share,
+                                               std::uint64_t piece_bytes = checkpoint_piece_bytes) {
   constexpr std::chrono::milliseconds pause{500};
-  for (;;) {
-    const Result<void> answer = co_await patient.call<&Coordinator::checkpoint>(share);
-    if (answer || answer.error().code == Errc::deadline_exceeded || !may_be_repeated(answer.error())) co_return answer;
-    if (!co_await clock.sleep_for(pause)) co_return Error{Errc::cancelled, "the worker is stopping"};
-  }
+  const Segment all = share.safetensors;
+  CheckpointPiece next{.job_id = share.job_id,
+                       .rank = share.rank,
+                       .attempt = share.attempt,
+                       .step = share.step,
+                       .share_bytes = all.size(),
+                       .offset = 0,
+                       .bytes = {}};
+  do {
+    next.bytes = all.slice(next.offset, std::min<std::uint64_t>(piece_bytes, all.size() - next.offset));
+    const auto patient = coordinator.within(time_for(next.bytes.size()));
+    const Result<void> answer = co_await patient.call<&Coordinator::checkpoint>(next);
+    if (answer) {
+      next.offset += next.bytes.size();
+    } else if (answer.error().code == Errc::deadline_exceeded || !may_be_repeated(answer.error())) {
+      co_return answer;
+    } else if (!co_await clock.sleep_for(pause)) {
+      co_return Error{Errc::cancelled, "the worker is stopping"};
+    }
+  } while (next.offset < all.size());
+  co_return Result<void>();
 }
 
 /// Asks for all that a rank goes on from, piece by piece; as until_acknowledged() while the link is broken. Fails with:
@@ -66,7 +82,7 @@ inline net::awaitable<Result<Segment>> until_resumed(runtime::ActorRef<Coordinat
     co_return Error{Errc::exhausted,
                     "no memory for a checkpoint of " + std::to_string(assignment.resume_bytes) + " bytes"};
   }
-  const auto patient = coordinator.within(time_for(resume_piece_bytes));
+  const auto patient = coordinator.within(time_for(checkpoint_piece_bytes));
   constexpr std::chrono::milliseconds pause{500};
   ResumeRequest next{.job_id = assignment.job_id, .rank = assignment.rank, .attempt = assignment.attempt};
   while (next.offset < memory.size()) {

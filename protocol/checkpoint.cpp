@@ -1,7 +1,9 @@
 #include "protocol/checkpoint.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "base/errc.hpp"
@@ -19,9 +21,11 @@ constexpr const char* format_version = "1";
 
 Error malformed(std::string what) { return {Errc::malformed, "checkpoint: " + std::move(what)}; }
 
-Result<std::uint64_t> number(const Safetensors& file, const char* key, std::uint64_t maximum) {
-  const auto found = file.metadata.find(key);
-  if (found == file.metadata.end()) return malformed(std::string("no ") + key);
+using Metadata = std::map<std::string, std::string>;
+
+Result<std::uint64_t> number(const Metadata& metadata, const char* key, std::uint64_t maximum) {
+  const auto found = metadata.find(key);
+  if (found == metadata.end()) return malformed(std::string("no ") + key);
   const auto& text = found->second;
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -29,6 +33,13 @@ Result<std::uint64_t> number(const Safetensors& file, const char* key, std::uint
     return malformed(std::string(key) + " is not a usable number");
   }
   return value;
+}
+
+Result<SafetensorsHeader> read_header(const Pieces& file) {
+  const auto length_bytes = std::min<std::uint64_t>(file.size(), sizeof(std::uint64_t));
+  const auto header_bytes = safetensors_header_bytes(file.copy(0, length_bytes), file.size());
+  if (!header_bytes) return header_bytes.error();
+  return read_safetensors_header(file.copy(0, *header_bytes), file.size());
 }
 
 }  // namespace
@@ -47,25 +58,25 @@ std::map<std::string, std::string> to_metadata(const CheckpointHeader& header) {
   return metadata;
 }
 
-Result<CheckpointHeader> read_checkpoint_header(const Safetensors& file) {
-  const auto format = file.metadata.find(format_key);
-  if (format == file.metadata.end()) return malformed("the file is no weir checkpoint");
+Result<CheckpointHeader> read_checkpoint_header(const Metadata& metadata) {
+  const auto format = metadata.find(format_key);
+  if (format == metadata.end()) return malformed("the file is no weir checkpoint");
   if (format->second != format_version) {
     return Error{Errc::unsupported, "checkpoint: format " + format->second + ", this build reads format 1"};
   }
   constexpr std::uint64_t rank_max = std::numeric_limits<std::uint32_t>::max();
-  const auto step = number(file, step_key, std::numeric_limits<std::uint64_t>::max());
+  const auto step = number(metadata, step_key, std::numeric_limits<std::uint64_t>::max());
   if (!step) return step.error();
-  const auto world = number(file, world_key, rank_max);
+  const auto world = number(metadata, world_key, rank_max);
   if (!world) return world.error();
   CheckpointHeader header{*step, static_cast<std::uint32_t>(*world), std::nullopt, 0};
-  if (file.metadata.contains(servers_key)) {
-    const auto servers = number(file, servers_key, rank_max - *world);
+  if (metadata.contains(servers_key)) {
+    const auto servers = number(metadata, servers_key, rank_max - *world);
     if (!servers) return servers.error();
     header.servers = static_cast<std::uint32_t>(*servers);
   }
-  if (file.metadata.contains(rank_key)) {
-    const auto rank = number(file, rank_key, rank_max);
+  if (metadata.contains(rank_key)) {
+    const auto rank = number(metadata, rank_key, rank_max);
     if (!rank) return rank.error();
     const auto members = *world + header.servers;
     if (*rank >= members) return malformed("rank " + std::to_string(*rank) + " of " + std::to_string(members));
@@ -89,14 +100,20 @@ Result<void> check_group(const CheckpointHeader& header, std::uint32_t world, st
 }
 
 Result<SafetensorsPieces> join_checkpoint(std::span<const Segment> shares) {
-  std::vector<StoredTensor> all;
+  std::vector<Pieces> in_pieces;
+  for (const auto& share : shares) in_pieces.emplace_back(share);
+  return join_checkpoint(in_pieces);
+}
+
+Result<SafetensorsPieces> join_checkpoint(std::span<const Pieces> shares) {
+  std::vector<ScatteredTensor> all;
   std::vector<bool> seen(shares.size(), false);
   std::optional<std::uint64_t> step;
   std::optional<std::uint32_t> world;
   for (const auto& share : shares) {
-    auto file = read_safetensors(share);
+    auto file = read_header(share);
     if (!file) return file.error();
-    const auto header = read_checkpoint_header(*file);
+    const auto header = read_checkpoint_header(file->metadata);
     if (!header) return header.error();
     if (!header->rank) return malformed("a whole checkpoint among the shares");
     const auto rank = *header->rank;
@@ -114,12 +131,14 @@ Result<SafetensorsPieces> join_checkpoint(std::span<const Segment> shares) {
       if (!may_hold(rank, tensor.name)) {
         return malformed("rank " + std::to_string(rank) + " may not hold '" + tensor.name + "'");
       }
-      all.push_back(std::move(tensor));
+      std::vector<BytesView> data;
+      share.append_views(tensor.offset, tensor.bytes, data);
+      all.push_back({std::move(tensor), std::move(data)});
     }
   }
   if (!step) return malformed("no shares");
   const auto servers = static_cast<std::uint32_t>(shares.size()) - *world;
-  auto joined = lay_out_safetensors(to_metadata({*step, *world, std::nullopt, servers}), all);
+  auto joined = lay_out_safetensors(to_metadata({*step, *world, std::nullopt, servers}), std::move(all));
   if (!joined) return malformed(joined.error().context);
   return joined;
 }

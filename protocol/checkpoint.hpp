@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "base/bytes.hpp"
+#include "base/pieces.hpp"
 #include "base/result.hpp"
 #include "protocol/safetensors.hpp"
 
@@ -36,12 +37,18 @@ std::map<std::string, std::string> to_metadata(const CheckpointHeader& header);
 /// `world` workers among `members` ranks has. Fails with: conflict.
 Result<void> check_group(const CheckpointHeader& header, std::uint32_t world, std::uint32_t members);
 
-/// Fails with: malformed, unsupported (a later format).
-Result<CheckpointHeader> read_checkpoint_header(const Safetensors& file);
+/// From a file's metadata. Fails with: malformed, unsupported (a later format).
+Result<CheckpointHeader> read_checkpoint_header(const std::map<std::string, std::string>& metadata);
+inline Result<CheckpointHeader> read_checkpoint_header(const Safetensors& file) {
+  return read_checkpoint_header(file.metadata);
+}
 
 /// Joins the shares of all ranks of one step, servers included, in any order, into one file. The same shares give the
 /// same bytes. The data are views of the shares'. Fails with: malformed (no safetensors file, a rank missing or twice,
 /// ranks of different steps, a tensor under another rank's prefix, a tensor of the whole job from two ranks).
+Result<SafetensorsPieces> join_checkpoint(std::span<const Pieces> shares);
+
+/// The same of shares that are in one piece each.
 Result<SafetensorsPieces> join_checkpoint(std::span<const Segment> shares);
 
 }  // namespace weir::protocol

@@ -202,18 +202,16 @@ Result<Bytes> write_safetensors_header(const std::map<std::string, std::string>&
 }
 
 Result<SafetensorsPieces> lay_out_safetensors(const std::map<std::string, std::string>& metadata,
-                                              std::span<const StoredTensor> tensors) {
-  std::vector<const StoredTensor*> order;
-  for (const auto& tensor : tensors) order.push_back(&tensor);
-  std::ranges::sort(order, [](const StoredTensor* a, const StoredTensor* b) {
-    return std::pair{size_of(b->dtype), std::string_view(a->name)} <
-           std::pair{size_of(a->dtype), std::string_view(b->name)};
+                                              std::vector<ScatteredTensor> tensors) {
+  std::ranges::sort(tensors, [](const ScatteredTensor& a, const ScatteredTensor& b) {
+    return std::pair{size_of(b.entry.dtype), std::string_view(a.entry.name)} <
+           std::pair{size_of(a.entry.dtype), std::string_view(b.entry.name)};
   });
   std::vector<TensorEntry> entries;
   SafetensorsPieces pieces;
-  for (const auto* tensor : order) {
-    entries.push_back({tensor->name, tensor->dtype, tensor->shape, 0, tensor->bytes.size()});
-    pieces.data.push_back(tensor->bytes);
+  for (auto& tensor : tensors) {
+    entries.push_back(std::move(tensor.entry));
+    pieces.data.insert(pieces.data.end(), tensor.data.begin(), tensor.data.end());
   }
   auto header = write_safetensors_header(metadata, entries);
   if (!header) return header.error();
@@ -233,7 +231,11 @@ Bytes SafetensorsPieces::whole() const {
 
 Result<Bytes> write_safetensors(const std::map<std::string, std::string>& metadata,
                                 std::span<const StoredTensor> tensors) {
-  const auto pieces = lay_out_safetensors(metadata, tensors);
+  std::vector<ScatteredTensor> all;
+  for (const auto& tensor : tensors) {
+    all.push_back({{tensor.name, tensor.dtype, tensor.shape, 0, tensor.bytes.size()}, {tensor.bytes}});
+  }
+  const auto pieces = lay_out_safetensors(metadata, std::move(all));
   if (!pieces) return pieces.error();
   return pieces->whole();
 }

@@ -82,12 +82,19 @@ struct SafetensorsPieces {
   Bytes whole() const;
 };
 
+/// A tensor whose data lie in several places. The entry's offset is not used.
+struct ScatteredTensor {
+  TensorEntry entry;
+  std::vector<BytesView> data;
+};
+
 /// Lays a file out: the largest element type first, so that each tensor is aligned, then by name. Equal contents give
 /// equal bytes. Fails with: as write_safetensors_header().
 Result<SafetensorsPieces> lay_out_safetensors(const std::map<std::string, std::string>& metadata,
-                                              std::span<const StoredTensor> tensors);
+                                              std::vector<ScatteredTensor> tensors);
 
-/// The same in one piece.
+/// A file of tensors that lie in one place each, laid out like this, in one piece. Fails with: as
+/// write_safetensors_header().
 Result<Bytes> write_safetensors(const std::map<std::string, std::string>& metadata,
                                 std::span<const StoredTensor> tensors);
 

@@ -69,20 +69,33 @@ struct Report {
   std::optional<TrafficReport> traffic;  ///< now and then
 };
 
+/// How much of a checkpoint one call carries at most, on its way to the head or back: a small part of what a link
+/// carries in the time limit of a call, and long enough that the round trip does not count.
+inline constexpr std::uint64_t checkpoint_piece_bytes = 8 << 20;
+
+/// The longest share of a checkpoint that the head takes. Memory is used for what has come of it, as it comes.
+inline constexpr std::uint64_t share_bytes_max = std::uint64_t{256} << 30;
+
 /// One rank's share of a checkpoint, itself a safetensors file. The head joins the shares of all ranks, servers
 /// included, into one file.
 struct CheckpointShare {
   std::string job_id;
   std::uint32_t rank = 0;
-  std::uint32_t world = 1;
   std::uint64_t attempt = 0;
   std::uint64_t step = 0;
   Segment safetensors;
 };
 
-/// How much of what a rank goes on from one call of Coordinator::resume() gives at most: a small part of what a link
-/// carries in the time limit of a call, and long enough that the round trip does not count.
-inline constexpr std::uint64_t resume_piece_bytes = 8 << 20;
+/// A piece of a share. They come in order: each has checkpoint_piece_bytes, but the last one what is left.
+struct CheckpointPiece {
+  std::string job_id;
+  std::uint32_t rank = 0;
+  std::uint64_t attempt = 0;
+  std::uint64_t step = 0;
+  std::uint64_t share_bytes = 0;  ///< of the whole share
+  std::uint64_t offset = 0;       ///< of the piece in the share
+  Segment bytes;
+};
 
 struct ResumeRequest {
   std::string job_id;
@@ -162,11 +175,13 @@ struct Coordinator {
   /// Returns when the report is committed. Fails with: conflict (an earlier attempt).
   virtual net::awaitable<Result<void>> report(Report report) = 0;
 
-  /// Returns when the head has the share; it writes the checkpoint once it has the shares of all ranks.
-  virtual net::awaitable<Result<void>> checkpoint(CheckpointShare share) = 0;
+  /// Returns when the head has the piece, or does not wait for it any more; it writes the checkpoint once it has the
+  /// shares of all ranks. A piece may be repeated. Fails with: conflict (an earlier attempt), exhausted (others wait to
+  /// be written: send it again), and as ShareAssembly::add().
+  virtual net::awaitable<Result<void>> checkpoint(CheckpointPiece piece) = 0;
 
-  /// The next piece of what the rank goes on from, at most resume_piece_bytes; nothing at its end. Fails with: conflict
-  /// (an earlier attempt, or one that begins anew), io.
+  /// The next piece of what the rank goes on from, at most checkpoint_piece_bytes; nothing at its end. Fails with:
+  /// conflict (an earlier attempt, or one that begins anew), io.
   virtual net::awaitable<Result<Segment>> resume(ResumeRequest request) = 0;
 
   virtual net::awaitable<Result<void>> ended(TrainingEnd end) = 0;

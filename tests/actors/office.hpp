@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/errc.hpp"
+#include "protocol/share_assembly.hpp"
 #include "protocol/training.hpp"
 #include "runtime/actor.hpp"
 
@@ -30,10 +31,11 @@ class Office final : public runtime::Actor<protocol::Coordinator> {
     std::condition_variable changed;
     std::map<std::string, runtime::ActorRef<protocol::Worker>> workers;  ///< by id
     std::map<std::uint32_t, std::vector<protocol::Report>> reports;      ///< by rank
-    std::map<std::uint64_t, std::map<std::uint32_t, Segment>> shares;    ///< by step and rank
+    std::map<std::uint64_t, std::map<std::uint32_t, Segment>> shares;    ///< by step and rank, once they are whole
+    std::map<std::uint64_t, std::map<std::uint32_t, protocol::ShareAssembly>> begun;  ///< the others
     std::map<std::uint32_t, protocol::TrainingEnd> ends;
     std::map<std::uint32_t, Segment> resume_from;  ///< by rank, if it does not begin anew
-    std::size_t piece_bytes = protocol::resume_piece_bytes;
+    std::size_t piece_bytes = protocol::checkpoint_piece_bytes;
     int pieces = 0;         ///< that were asked for
     int refuse_pieces = 0;  ///< so many times there is no answer
     int announcements = 0;  ///< announcements of workers, including repeated ones
@@ -65,11 +67,16 @@ class Office final : public runtime::Actor<protocol::Coordinator> {
     if (refuse) co_return Error{Errc::deadline_exceeded, "as if the answer was lost"};
     co_return Result<void>();
   }
-  net::awaitable<Result<void>> checkpoint(protocol::CheckpointShare share) override {
+  net::awaitable<Result<void>> checkpoint(protocol::CheckpointPiece piece) override {
     const std::lock_guard lock(book_.mutex);
-    if (share.rank == book_.refuse_shares_of) co_return Error{Errc::conflict, "the disk is full"};
-    book_.shares[share.step][share.rank] = share.safetensors;
-    book_.changed.notify_all();
+    if (piece.rank == book_.refuse_shares_of) co_return Error{Errc::conflict, "the disk is full"};
+    auto& share = book_.begun[piece.step][piece.rank];
+    if (auto added = share.add(piece); !added) co_return added;
+    if (share.is_whole()) {
+      book_.shares[piece.step][piece.rank] = Segment::own(share.bytes().copy(0, share.bytes().size()));
+      book_.begun[piece.step].erase(piece.rank);
+      book_.changed.notify_all();
+    }
     co_return Result<void>();
   }
   net::awaitable<Result<Segment>> resume(protocol::ResumeRequest request) override {
@@ -77,8 +84,7 @@ class Office final : public runtime::Actor<protocol::Coordinator> {
     ++book_.pieces;
     if (book_.refuse_pieces > 0 && book_.refuse_pieces-- > 0) co_return Error{Errc::peer_lost, "as if the link broke"};
     const Segment& all = book_.resume_from.at(request.rank);
-    const auto rest = all.bytes().subspan(request.offset);
-    co_return Segment(std::make_shared<Segment>(all), rest.first(std::min(rest.size(), book_.piece_bytes)));
+    co_return all.slice(request.offset, std::min(all.size() - request.offset, book_.piece_bytes));
   }
   net::awaitable<Result<void>> ended(protocol::TrainingEnd end) override {
     const std::lock_guard lock(book_.mutex);

@@ -31,7 +31,7 @@ void parse_arguments(BytesView body, std::span<const weir::Segment> segments) {
   parse(std::type_identity<weir::protocol::Assignment>());
   parse(std::type_identity<std::vector<weir::protocol::RankEndpoint>>());
   parse(std::type_identity<weir::protocol::Report>());
-  parse(std::type_identity<weir::protocol::CheckpointShare>());
+  parse(std::type_identity<weir::protocol::CheckpointPiece>());
   parse(std::type_identity<weir::protocol::TrainingEnd>());
   parse(std::type_identity<weir::runtime::ActorRef<weir::protocol::NodeAgent>>());
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/errc.hpp"
 
 namespace weir::protocol {
@@ -28,6 +30,20 @@ TEST(Checkpoint, SharesJoinIntoOneFileInAnyOrder) {
   EXPECT_FALSE(header.rank);
   for (const char* name : {"model.weight", "rank.0.memory", "rank.1.memory"})
     EXPECT_NE(file.find(name), nullptr) << name;
+}
+
+TEST(Checkpoint, SharesInPiecesJoinIntoTheSameFile) {
+  const std::vector shares{share(0, 2, 9, {"model.weight", "rank.0.memory"}), share(1, 2, 9, {"rank.1.memory"})};
+  const auto expected = join_checkpoint(shares).value().whole();
+  for (const std::size_t piece_bytes : {1, 7, 8, 100, 1000}) {
+    std::vector<Pieces> in_pieces(2);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      for (std::size_t at = 0; at < shares[rank].size(); at += piece_bytes) {
+        in_pieces[rank].add(shares[rank].slice(at, std::min(piece_bytes, shares[rank].size() - at)));
+      }
+    }
+    EXPECT_EQ(join_checkpoint(in_pieces).value().whole(), expected) << piece_bytes;
+  }
 }
 
 TEST(Checkpoint, RefusesSharesThatDoNotBelongTogether) {

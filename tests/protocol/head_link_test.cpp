@@ -21,8 +21,8 @@ using namespace std::chrono_literals;
 struct Book {
   std::vector<std::string> announced;
   std::optional<Error> refuse_workers;
-  std::vector<Error> refusals;  ///< of what is said to it, first to last; then it takes everything
-  std::vector<std::size_t> shares;
+  std::vector<Error> refusals;          ///< of what is said to it, first to last; then it takes everything
+  std::vector<CheckpointPiece> pieces;  ///< of shares, repeated ones too
   int reports = 0;
 };
 
@@ -38,8 +38,8 @@ class Office final : public runtime::Actor<Coordinator> {
     ++book_.reports;
     co_return next();
   }
-  net::awaitable<Result<void>> checkpoint(CheckpointShare share) override {
-    book_.shares.push_back(share.safetensors.size());
+  net::awaitable<Result<void>> checkpoint(CheckpointPiece piece) override {
+    book_.pieces.push_back(std::move(piece));
     co_return next();
   }
   net::awaitable<Result<Segment>> resume(ResumeRequest) override { co_return Segment(); }
@@ -230,7 +230,7 @@ CheckpointShare share_of(std::size_t bytes) {
   return share;
 }
 
-TEST(Acknowledged, AShareHasTheTimeThatItsSizeAsksForAndIsSentOnce) {
+TEST(Acknowledged, APieceHasTheTimeThatItsSizeAsksForAndIsSentOnce) {
   Linked linked;
   ASSERT_TRUE(linked.announced(1));
   linked.simulation.transport().limit_rate(20'000);
@@ -239,21 +239,51 @@ TEST(Acknowledged, AShareHasTheTimeThatItsSizeAsksForAndIsSentOnce) {
   const auto took = linked.simulation.clock().now() - before;
   EXPECT_GE(took, 99s);
   EXPECT_LE(took, 105s);
-  EXPECT_EQ(linked.book.shares, std::vector<std::size_t>{2'000'000});
+  ASSERT_EQ(linked.book.pieces.size(), 1u);
+  EXPECT_EQ(linked.book.pieces[0].bytes.size(), 2'000'000u);
   EXPECT_EQ(linked.book.announced.size(), 1u) << "the link held";
 }
 
-TEST(Acknowledged, AShareIsSentAgainOverANewLinkButNotBehindItself) {
+TEST(Acknowledged, AShareIsSentPieceByPiece) {
+  Linked linked;
+  ASSERT_TRUE(linked.announced(1));
+  auto share = share_of(25);
+  share.rank = 3;
+  share.step = 7;
+  EXPECT_TRUE(linked.simulation.run(until_kept(linked.jobs, linked.simulation.clock(), share, 10)));
+  ASSERT_EQ(linked.book.pieces.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto& piece = linked.book.pieces[i];
+    EXPECT_EQ(piece.rank, 3u);
+    EXPECT_EQ(piece.step, 7u);
+    EXPECT_EQ(piece.share_bytes, 25u);
+    EXPECT_EQ(piece.offset, 10 * i);
+    EXPECT_EQ(piece.bytes.size(), i == 2 ? 5u : 10u);
+  }
+}
+
+TEST(Acknowledged, APieceIsSentAgainOverANewLinkButNotBehindItself) {
   Linked linked;
   ASSERT_TRUE(linked.announced(1));
   linked.book.refusals.push_back({Errc::peer_lost, "as if its answer was lost with the link"});
   linked.book.refusals.push_back({Errc::mailbox_full, "not now"});
-  EXPECT_TRUE(linked.simulation.run(until_kept(linked.jobs, linked.simulation.clock(), share_of(10))));
-  EXPECT_EQ(linked.book.shares.size(), 3u);
+  EXPECT_TRUE(linked.simulation.run(until_kept(linked.jobs, linked.simulation.clock(), share_of(20), 10)));
+  std::vector<std::uint64_t> offsets;
+  for (const auto& piece : linked.book.pieces) offsets.push_back(piece.offset);
+  EXPECT_EQ(offsets, (std::vector<std::uint64_t>{0, 0, 0, 10}));
   linked.book.refusals.push_back({Errc::deadline_exceeded, "as if it was still under way"});
-  const auto late = linked.simulation.run(until_kept(linked.jobs, linked.simulation.clock(), share_of(10)));
+  const auto late = linked.simulation.run(until_kept(linked.jobs, linked.simulation.clock(), share_of(20), 10));
   EXPECT_EQ(late.error().code, Errc::deadline_exceeded);
-  EXPECT_EQ(linked.book.shares.size(), 4u);
+  EXPECT_EQ(linked.book.pieces.size(), 5u);
+}
+
+TEST(Acknowledged, AShareThatIsRefusedIsNotSentToItsEnd) {
+  Linked linked;
+  ASSERT_TRUE(linked.announced(1));
+  linked.book.refusals.push_back({Errc::conflict, "another attempt"});
+  const auto refused = linked.simulation.run(until_kept(linked.jobs, linked.simulation.clock(), share_of(20), 10));
+  EXPECT_EQ(refused.error().code, Errc::conflict);
+  EXPECT_EQ(linked.book.pieces.size(), 1u);
 }
 
 }  // namespace
