@@ -64,6 +64,8 @@ void Peer::start() {
 }
 
 void Peer::on_frame(const FrameView& frame) {
+  // A link closes some time after it is told to: frames that it has read by then must have no effect.
+  if (closing_.load(std::memory_order_relaxed)) return;
   if (!open_.load(std::memory_order_relaxed)) return on_handshake_frame(frame);
   switch (frame.kind) {
     case FrameKind::call:
@@ -81,20 +83,24 @@ void Peer::on_handshake_frame(const FrameView& frame) {
   auto reply = handshake_.receive(frame);
   if (!reply) {
     if (frame.kind != FrameKind::refuse) send(Handshake::refuse(reply.error()));
-    // This remains the reason, even if the other side closes the link before our close() takes effect.
-    outcome_ = reply.error();
-    refused_ = true;
-    return close(reply.error());
+    return refuse(reply.error());
   }
-  if (reply->has_value()) send(**reply);
+  if (reply->has_value()) send(**reply);  // before anybody can find this peer and send it something else
   if (!handshake_.done()) return;
+  if (const auto accepted = core_->joined(shared_from_this()); !accepted) return refuse(accepted.error());
   outcome_ = PeerId{handshake_.peer().process};
   caller_ = std::make_shared<const Caller>(Caller{handshake_.peer().process, handshake_.account()});
   link_->set_limits({});
   open_ = true;
   watch(core_->options().ping_interval, &Peer::check_alive);
-  core_->joined(shared_from_this());
   ready_.set();
+}
+
+void Peer::refuse(const Error& why) {
+  // This remains the reason, even if the other side closes the link before our close() takes effect.
+  outcome_ = why;
+  refused_ = true;
+  close(why);
 }
 
 Result<CallKey> Peer::call(std::uint64_t actor, const MethodKey& method, Clock::duration limit, const Message& message,
@@ -178,11 +184,14 @@ void Peer::on_reply(const FrameView& frame) {
 
 void Peer::send(const Handshake::Reply& reply) { (void)link_->send(reply.kind, reply.body, {}); }
 
-void Peer::close(const Error& why) { link_->close(why); }
+void Peer::close(const Error& why) {
+  closing_.store(true, std::memory_order_relaxed);
+  link_->close(why);
+}
 
 void Peer::give_up(const Error& why) {
   calls_->close(why);
-  link_->close(why);
+  close(why);
 }
 
 void Peer::on_closed(const Error& reason) {
@@ -190,7 +199,6 @@ void Peer::on_closed(const Error& reason) {
   const bool was_open = open_.exchange(false);
   if (!was_open) {
     if (!refused_) outcome_ = reason;
-    if (handshake_.done()) return;
     spdlog::warn("{}: link with {} ended in its handshake: {}", core_->options().name, link_->remote(),
                  outcome_.error().message());
   }

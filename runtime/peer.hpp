@@ -49,6 +49,8 @@ class Peer final : public LinkHandler, public ReplyPort, public std::enable_shar
 
  private:
   void on_handshake_frame(const FrameView& frame);
+  /// The handshake has failed, or has shown a peer that is not wanted.
+  void refuse(const Error& why);
   void on_message(const FrameView& frame);
   void on_reply(const FrameView& frame);
   /// Answers a call that no actor accepts with `why`. A tell is logged and dropped.
@@ -73,8 +75,9 @@ class Peer final : public LinkHandler, public ReplyPort, public std::enable_shar
   std::uint64_t acknowledged_ = 0;
   std::uint64_t ping_end_ = 0;  ///< bytes_acknowledged() once the last ping has reached the peer
   int silent_checks_ = 0;       ///< in a row
-  bool refused_ = false;        ///< the handshake has failed, and `outcome_` says why
+  bool refused_ = false;        ///< `outcome_` says why
   std::atomic<bool> open_ = false;
+  std::atomic<bool> closing_ = false;  ///< the link is to be closed: frames that have come before that are dropped
 };
 
 }  // namespace weir::runtime

@@ -186,23 +186,19 @@ std::optional<std::string> SystemCore::secret_of(std::string_view account) const
   return found == secrets_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void SystemCore::joined(const std::shared_ptr<Peer>& peer) {
+Result<void> SystemCore::joined(const std::shared_ptr<Peer>& peer) {
   std::shared_ptr<Peer> older;
-  std::optional<Error> refused;
   const PeerInfo info = peer->info();
   {
     std::scoped_lock lock(mutex_);
     std::erase(handshaking_, peer);
     const auto known = peers_.find(info.id.value);
-    if (!secrets_.contains(info.account)) {
-      refused = Error{Errc::unauthenticated, "this account has ended"};
-    } else if (known != peers_.end() && known->second->account() != info.account) {
-      refused = Error{Errc::conflict, "another process has this number"};
-    } else {
-      older = std::exchange(peers_[info.id.value], peer);
+    if (!secrets_.contains(info.account)) return Error{Errc::unauthenticated, "this account has ended"};
+    if (known != peers_.end() && known->second->account() != info.account) {
+      return Error{Errc::conflict, "another process has this number"};
     }
+    older = std::exchange(peers_[info.id.value], peer);
   }
-  if (refused) return peer->give_up(*refused);
   if (older) {
     const Error replaced{Errc::peer_lost, "the peer has linked itself anew"};
     older->give_up(replaced);
@@ -210,6 +206,7 @@ void SystemCore::joined(const std::shared_ptr<Peer>& peer) {
   }
   spdlog::info("{}: linked with {} at {}", options_.name, info.name, info.remote);
   tell_joined(info);
+  return {};
 }
 
 void SystemCore::ended(const std::shared_ptr<Peer>& peer, const Error& why) {

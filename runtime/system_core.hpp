@@ -44,7 +44,8 @@ class SystemCore final : public Router, public std::enable_shared_from_this<Syst
   std::optional<std::string> secret_of(std::string_view account) const;
   /// Adds a peer whose handshake has succeeded. If there is a peer with the same process number, the new one replaces
   /// it, provided that it has proven the same account. Otherwise it is refused, since process numbers are no secret.
-  void joined(const std::shared_ptr<Peer>& peer);
+  /// Fails with: conflict (another process has this number), unauthenticated (the account has ended meanwhile).
+  Result<void> joined(const std::shared_ptr<Peer>& peer);
   void ended(const std::shared_ptr<Peer>& peer, const Error& why);
   std::shared_ptr<Peer> find_peer(std::uint64_t process) const;
   std::vector<std::shared_ptr<Peer>> peers() const;

@@ -8,7 +8,6 @@
 #include <array>
 #include <atomic>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/connect.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -275,15 +274,45 @@ class TcpTransport final : public Transport {
     const auto [unknown, found] = co_await resolver.async_resolve(to.host, std::to_string(to.port), nothrow);
     if (unknown == net::error::operation_aborted) co_return Error{Errc::cancelled, to.text()};
     if (unknown) co_return io_error(unknown, to.text());
-    Tcp::socket socket(net::make_strand(executor_));
-    const auto [failed, reached] = co_await net::async_connect(socket, found, nothrow);
-    if (failed == net::error::operation_aborted) co_return Error{Errc::cancelled, to.text()};
-    if (failed) co_return io_error(failed, to.text());
-    std::shared_ptr<Link> link = std::make_shared<TcpLink>(std::move(socket), options_);
-    co_return link;
+    Error last{Errc::io, to.text() + ": the name has no address"};
+    for (const auto& entry : found) {
+      auto link = co_await connect_to(entry.endpoint(), to.text());
+      if (link || link.error().code == Errc::cancelled) co_return link;
+      last = link.error();
+    }
+    co_return last;
   }
 
  private:
+  /// One attempt to connect, shared with the timer that ends it.
+  struct Attempt {
+    explicit Attempt(const net::any_io_executor& executor) : socket(net::make_strand(executor)) {}
+    Tcp::socket socket;
+    bool late = false;
+  };
+
+  /// `to` is what to call it in an error.
+  net::awaitable<Result<std::shared_ptr<Link>>> connect_to(Tcp::endpoint address, std::string to) {
+    const auto attempt = std::make_shared<Attempt>(executor_);
+    net::steady_timer limit(co_await net::this_coro::executor, options_.connect_limit);
+    limit.async_wait([weak = std::weak_ptr(attempt)](const error_code& stopped) {
+      const auto waiting = weak.lock();
+      if (stopped || !waiting) return;
+      waiting->late = true;
+      error_code ignored;
+      waiting->socket.close(ignored);
+    });
+    const auto [failed] = co_await attempt->socket.async_connect(address, nothrow);
+    if (attempt->late) {  // even if the answer came at the same time: the socket is closed
+      co_return Error{Errc::deadline_exceeded,
+                      to + " has not answered within " + std::to_string(options_.connect_limit.count()) + " ms"};
+    }
+    if (failed == net::error::operation_aborted) co_return Error{Errc::cancelled, to};
+    if (failed) co_return io_error(failed, to);
+    std::shared_ptr<Link> link = std::make_shared<TcpLink>(std::move(attempt->socket), options_);
+    co_return link;
+  }
+
   net::any_io_executor executor_;
   TcpOptions options_;
 };

@@ -95,7 +95,7 @@ class Transport {
   virtual Result<std::unique_ptr<Listener>> listen(net::any_io_executor executor, const Endpoint& at,
                                                    Accept accept) = 0;
 
-  /// Fails with: io (nobody listens, unknown host), cancelled.
+  /// Fails with: io (nobody listens, unknown host), deadline_exceeded (no answer), cancelled.
   virtual net::awaitable<Result<std::shared_ptr<Link>>> connect(Endpoint to) = 0;
 };
 

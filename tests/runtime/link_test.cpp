@@ -251,6 +251,23 @@ TEST(Link, AForbiddenAccountIsOutAtOnce) {
   EXPECT_EQ(net.simulation.run(a.connect(net.at)).error().code, Errc::unauthenticated);
 }
 
+TEST(Link, WhatAForbiddenAccountHasSentBeforeItIsOutHasNoEffect) {
+  Accounts net;
+  std::vector<std::string> notes;
+  ASSERT_TRUE(net.b.spawn<CounterActor>("counter", &notes));
+  net.b.allow("job", "secret of the job");
+  ActorSystem& a = net.come("job", "secret of the job");
+  const auto peer = net.simulation.run(a.connect(net.at));
+  ASSERT_TRUE(peer);
+  const auto counter = a.find<Counter>(*peer, "counter");
+  ASSERT_TRUE(counter.tell<&Counter::note>("before"));
+  net.simulation.settle();
+  ASSERT_TRUE(counter.tell<&Counter::note>("too late"));
+  net.b.forbid("job", "the job is over");
+  net.simulation.settle();
+  EXPECT_EQ(notes, std::vector<std::string>{"before"});
+}
+
 TEST(Link, NobodyListening) {
   testing::Simulation simulation(1);
   ActorSystem a({"a", simulation.executor(), simulation.clock(), simulation.transport(), "s"});
@@ -310,9 +327,22 @@ TEST(Link, SilentStrangersDisplaceEachOther) {
   EXPECT_EQ(b.peers().size(), 1u);
 }
 
+/// A frame that tells the actor "counter" to note this.
+Bytes note_frame(const std::string& text) {
+  Bytes body;
+  std::vector<Segment> none;
+  Writer out(body, none);
+  out.number(ActorSystem::named_actor("counter"));
+  out.number(method_id<&Counter::note>());
+  write_value(out, text);
+  return body;
+}
+
 TEST(Link, ANumberOfAnotherProcessOpensNothing) {
   Accounts net;
   net.b.allow("job", "secret of the job");
+  std::vector<std::string> notes;
+  ASSERT_TRUE(net.b.spawn<CounterActor>("counter", &notes));
   ActorSystem& a = net.come("own", "own secret");
   ASSERT_TRUE(net.simulation.run(a.connect(net.at)));
   // Whoever knows a job's secret claims to be the process of `a`, to get what is meant for it.
@@ -324,6 +354,9 @@ TEST(Link, ANumberOfAnotherProcessOpensNothing) {
   auto next = thief.open();
   for (std::size_t seen = 0; next; ++seen) {
     ASSERT_TRUE(link->send(next->kind, next->body, {}));
+    if (next->kind == FrameKind::proof) {  // both have arrived when the first of them is looked at
+      ASSERT_TRUE(link->send(FrameKind::tell, note_frame("hello"), {}));
+    }
     net.simulation.settle();
     ASSERT_GT(recorder->frames.size(), seen);
     auto answer = thief.receive({recorder->frames[seen].first, recorder->frames[seen].second, {}});
@@ -333,6 +366,7 @@ TEST(Link, ANumberOfAnotherProcessOpensNothing) {
   ASSERT_TRUE(thief.done());
   net.simulation.settle();
   EXPECT_TRUE(recorder->closed);
+  EXPECT_TRUE(notes.empty()) << "a refused peer is heard";
   ASSERT_EQ(net.b.peers().size(), 1u);
   EXPECT_EQ(net.b.peers()[0].name, "own");
 }
@@ -345,13 +379,7 @@ TEST(Link, CallsBeforeTheHandshakeReachNobody) {
   auto link = pair.simulation.run(bare_connect(pair.simulation.transport(), *at)).value();
   auto recorder = std::make_shared<Recorder>();
   link->start(recorder);
-  Bytes body;
-  std::vector<Segment> none;
-  Writer out(body, none);
-  out.number(ActorSystem::named_actor("counter"));
-  out.number(method_id<&Counter::note>());
-  write_value(out, std::string("hello"));
-  ASSERT_TRUE(link->send(FrameKind::tell, body, {}));
+  ASSERT_TRUE(link->send(FrameKind::tell, note_frame("hello"), {}));
   pair.simulation.settle();
   EXPECT_TRUE(recorder->closed);
   EXPECT_TRUE(notes.empty());

@@ -76,11 +76,11 @@ TEST(Serialize, AnEnumEndsAtItsLastValue) {
 }
 
 TEST(Serialize, SegmentsStayWhereTheyAre) {
-  protocol::CheckpointShare share;
-  share.safetensors = Segment::own(Bytes(1000));
-  const Written written = write(share);
+  protocol::CheckpointPiece piece;
+  piece.bytes = Segment::own(Bytes(1000));
+  const Written written = write(piece);
   ASSERT_EQ(written.segments.size(), 1u);
-  EXPECT_EQ(written.segments[0].bytes().data(), share.safetensors.bytes().data());
+  EXPECT_EQ(written.segments[0].bytes().data(), piece.bytes.bytes().data());
   EXPECT_LT(written.body.size(), 100u);
 }
 

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,7 +9,10 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
+#include <deque>
+#include <optional>
 
+#include "runtime/task_group.hpp"
 #include "runtime/tcp_transport.hpp"
 #include "tests/runtime/fixture.hpp"
 #include "tests/runtime/run_real.hpp"
@@ -186,6 +190,61 @@ TEST_F(TcpLinks, NobodyListensThere) {
   ASSERT_FALSE(peer);
   EXPECT_EQ(peer.error().code, Errc::io);
   EXPECT_FALSE(b_.system.listen(at_)) << "the port is taken";
+}
+
+/// A port at which nobody answers: the kernel drops the calls that come while others wait to be accepted.
+struct SilentPort {
+  explicit SilentPort(net::io_context& io) : acceptor(io) {
+    acceptor.open(Tcp::v4());
+    acceptor.bind(Tcp::endpoint(net::ip::address_v4::loopback(), 0));
+    acceptor.listen(0);
+    for (int i = 0; i < 4; ++i) {
+      Tcp::socket& caller = callers.emplace_back(io);
+      caller.open(Tcp::v4());
+      caller.non_blocking(true);
+      const auto at = acceptor.local_endpoint();
+      (void)::connect(caller.native_handle(), at.data(), static_cast<socklen_t>(at.size()));  // Asio's would wait
+    }
+  }
+  Endpoint endpoint() const { return {"127.0.0.1", acceptor.local_endpoint().port()}; }
+
+  Tcp::acceptor acceptor;
+  std::deque<Tcp::socket> callers;
+};
+
+TEST(TcpTransport, AHostThatDoesNotAnswerIsWaitedForInVainForALimitedTime) {
+  net::io_context io;
+  const SilentPort silent(io);
+  Real real(io, "a", {.limits = {}, .connect_limit = 50ms});
+  const auto peer = run_real(io, real.system.connect(silent.endpoint()), 20s);
+  ASSERT_FALSE(peer);
+  EXPECT_EQ(peer.error().code, Errc::deadline_exceeded);
+  EXPECT_NE(peer.error().context.find("has not answered within 50 ms"), std::string::npos) << peer.error().context;
+}
+
+/// Connects to the endpoint in a task that can be cancelled.
+net::awaitable<void> connect_into(Transport& transport, Endpoint to, std::optional<Error>& failure) {
+  const auto link = co_await transport.connect(std::move(to));
+  if (!link) failure = link.error();
+}
+
+net::awaitable<Result<void>> stop_group(TaskGroup& tasks, Clock& clock) {
+  co_await tasks.stop(clock, 60s);
+  co_return Result<void>();
+}
+
+TEST(TcpTransport, AConnectUnderWayCanBeCancelled) {
+  net::io_context io;
+  const SilentPort silent(io);
+  Real real(io, "a");
+  TaskGroup tasks(io.get_executor(), "test");
+  std::optional<Error> failure;
+  tasks.spawn("connect", connect_into(*real.transport, silent.endpoint(), failure));
+  io.run_for(100ms);
+  EXPECT_FALSE(failure);
+  ASSERT_TRUE(run_real(io, stop_group(tasks, real.clock), 4s)) << "before its own limit";
+  ASSERT_TRUE(failure);
+  EXPECT_EQ(failure->code, Errc::cancelled);
 }
 
 /// The other process: serves a counter until it is killed.
