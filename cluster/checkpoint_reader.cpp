@@ -60,7 +60,7 @@ std::uint64_t CheckpointReader::bytes_of_all() const {
 
 Result<Segment> CheckpointReader::read(std::uint32_t rank, std::uint64_t offset) const {
   auto bytes =
-      parts_.at(rank).read(offset, protocol::resume_piece_bytes,
+      parts_.at(rank).read(offset, protocol::checkpoint_piece_bytes,
                            [this](std::uint64_t from, std::span<std::byte> into) { return read_file(from, into); });
   if (!bytes) return bytes.error();
   return Segment::own(std::move(*bytes));

@@ -27,8 +27,8 @@ class CheckpointReader {
   std::uint64_t bytes_of(std::uint32_t rank) const { return parts_.at(rank).size(); }
   std::uint64_t bytes_of_all() const;
 
-  /// The bytes of a rank's part from `offset` on: protocol::resume_piece_bytes of them, or as many as there are. Fails
-  /// with: io.
+  /// The bytes of a rank's part from `offset` on: protocol::checkpoint_piece_bytes of them, or as many as there are.
+  /// Fails with: io.
   Result<Segment> read(std::uint32_t rank, std::uint64_t offset) const;
 
  private:

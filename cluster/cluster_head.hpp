@@ -66,7 +66,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<void>> worker_up(std::string account, std::string worker_id,
                                          runtime::ActorRef<protocol::Worker> worker);
   net::awaitable<Result<void>> report(protocol::Report report);
-  net::awaitable<Result<void>> checkpoint(protocol::CheckpointShare share);
+  net::awaitable<Result<void>> checkpoint(protocol::CheckpointPiece piece);
   net::awaitable<Result<Segment>> resume(protocol::ResumeRequest request);
   net::awaitable<Result<void>> ended(protocol::TrainingEnd end);
 
@@ -88,7 +88,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<void>> worker_up_here(std::string account, std::string worker_id,
                                               runtime::ActorRef<protocol::Worker> worker);
   net::awaitable<Result<void>> report_here(protocol::Report report);
-  net::awaitable<Result<void>> checkpoint_here(protocol::CheckpointShare share);
+  net::awaitable<Result<void>> checkpoint_here(protocol::CheckpointPiece piece);
   net::awaitable<Result<Segment>> resume_here(protocol::ResumeRequest request);
   net::awaitable<Result<void>> ended_here(protocol::TrainingEnd end);
   net::awaitable<Result<JobPage>> explained(JobPage page);

@@ -159,14 +159,14 @@ net::awaitable<Result<void>> ClusterHead::report_here(protocol::Report report) {
   co_return co_await run->report(std::move(report));
 }
 
-net::awaitable<Result<void>> ClusterHead::checkpoint(protocol::CheckpointShare share) {
-  return here(checkpoint_here(std::move(share)));
+net::awaitable<Result<void>> ClusterHead::checkpoint(protocol::CheckpointPiece piece) {
+  return here(checkpoint_here(std::move(piece)));
 }
 
-net::awaitable<Result<void>> ClusterHead::checkpoint_here(protocol::CheckpointShare share) {
-  const auto run = jobs_.run_of_job(share.job_id);
-  if (!run) co_return nobody_waits("job " + share.job_id);
-  co_return run->checkpoint(std::move(share));
+net::awaitable<Result<void>> ClusterHead::checkpoint_here(protocol::CheckpointPiece piece) {
+  const auto run = jobs_.run_of_job(piece.job_id);
+  if (!run) co_return nobody_waits("job " + piece.job_id);
+  co_return run->checkpoint(piece);
 }
 
 net::awaitable<Result<Segment>> ClusterHead::resume(protocol::ResumeRequest request) {

@@ -50,17 +50,18 @@ Result<void> write_file_atomically(const std::filesystem::path& file, std::strin
 Result<void> write_file_atomically(const std::filesystem::path& file, std::span<const BytesView> pieces,
                                    unsigned mode) {
   const std::filesystem::path temporary = file.string() + ".new";
+  const auto remove = [&temporary](Error why) {  // what is left of it would take the room that there is
+    ::unlink(temporary.c_str());
+    return why;
+  };
   Descriptor fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode));
   if (!fd) return io_error("creating " + temporary.string());
   for (const BytesView piece : pieces) {
-    if (auto written = write_all(*fd, piece, temporary.string()); !written) {
-      ::unlink(temporary.c_str());
-      return written;
-    }
+    if (auto written = write_all(*fd, piece, temporary.string()); !written) return remove(written.error());
   }
-  if (::fsync(*fd) != 0) return io_error("writing " + temporary.string());
+  if (::fsync(*fd) != 0) return remove(io_error("writing " + temporary.string()));
   fd.close();
-  if (::rename(temporary.c_str(), file.c_str()) != 0) return io_error("renaming " + temporary.string());
+  if (::rename(temporary.c_str(), file.c_str()) != 0) return remove(io_error("renaming " + temporary.string()));
   const Descriptor directory(::open(file.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory || ::fsync(*directory) != 0) return io_error("writing " + file.parent_path().string());
   return {};

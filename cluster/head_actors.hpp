@@ -55,9 +55,9 @@ class CoordinatorActor final : public runtime::Actor<protocol::Coordinator> {
     if (!from_worker_of(report.job_id)) return refuse<void>(another_job());
     return head_.report(std::move(report));
   }
-  net::awaitable<Result<void>> checkpoint(protocol::CheckpointShare share) override {
-    if (!from_worker_of(share.job_id)) return refuse<void>(another_job());
-    return head_.checkpoint(std::move(share));
+  net::awaitable<Result<void>> checkpoint(protocol::CheckpointPiece piece) override {
+    if (!from_worker_of(piece.job_id)) return refuse<void>(another_job());
+    return head_.checkpoint(std::move(piece));
   }
   net::awaitable<Result<Segment>> resume(protocol::ResumeRequest request) override {
     if (!from_worker_of(request.job_id)) return refuse<Segment>(another_job());

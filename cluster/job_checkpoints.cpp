@@ -19,6 +19,10 @@ bool insert(std::vector<std::uint64_t>& steps, std::uint64_t step) {
   return true;
 }
 
+bool are_whole(const std::vector<protocol::ShareAssembly>& shares) {
+  return std::ranges::all_of(shares, &protocol::ShareAssembly::is_whole);
+}
+
 }  // namespace
 
 JobCheckpoints::JobCheckpoints(Services& services, std::string job_id, std::size_t world, std::size_t kept_max,
@@ -30,23 +34,30 @@ JobCheckpoints::JobCheckpoints(Services& services, std::string job_id, std::size
       kept_max_(kept_max),
       kept_(std::move(kept)) {}
 
-std::optional<std::vector<Segment>> JobCheckpoints::add(protocol::CheckpointShare share) {
-  if (complete_.contains(share.step)) return std::nullopt;  // a repeat: the first answer was lost with a link
-  auto& shares = shares_[share.step];
-  shares.resize(world_);
-  shares.at(share.rank) = std::move(share.safetensors);
-  if (!std::all_of(shares.begin(), shares.end(), [](const auto& one) { return one.has_value(); })) {
-    if (shares_.size() > open_max) shares_.erase(shares_.begin());
-    return std::nullopt;
+Result<void> JobCheckpoints::add(const protocol::CheckpointPiece& piece) {
+  if (complete_.contains(piece.step)) return {};  // a repeat: the first answer was lost with a link
+  if (given_up_ && piece.step <= *given_up_) return {};
+  const auto [at, is_new] = shares_.try_emplace(piece.step, world_);
+  auto added = at->second.at(piece.rank).add(piece);
+  if (!added && is_new) shares_.erase(at);
+  if (added && shares_.size() > open_max && !are_whole(at->second)) {
+    given_up_ = shares_.begin()->first;
+    shares_.erase(shares_.begin());
   }
-  std::vector<Segment> all;
-  for (auto& one : shares) all.push_back(std::move(*one));
-  shares_.erase(share.step);
-  complete_.insert(share.step);
+  return added;
+}
+
+std::optional<std::vector<Pieces>> JobCheckpoints::take(std::uint64_t step) {
+  const auto found = shares_.find(step);
+  if (found == shares_.end() || !are_whole(found->second)) return std::nullopt;
+  std::vector<Pieces> all;
+  for (const auto& share : found->second) all.push_back(share.bytes());
+  shares_.erase(found);
+  complete_.insert(step);
   return all;
 }
 
-net::awaitable<Result<void>> JobCheckpoints::write(std::uint64_t step, std::vector<Segment> shares) {
+net::awaitable<Result<void>> JobCheckpoints::write(std::uint64_t step, std::vector<Pieces> shares) {
   auto join = [file = job_files::checkpoint_file(dir_, step), shares = std::move(shares)] {
     return job_files::write_checkpoint(file, shares);
   };

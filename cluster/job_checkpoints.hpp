@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/pieces.hpp"
 #include "cluster/services.hpp"
+#include "protocol/share_assembly.hpp"
 #include "protocol/training.hpp"
 
 namespace weir::cluster {
@@ -22,15 +24,18 @@ class JobCheckpoints {
   JobCheckpoints(Services& services, std::string job_id, std::size_t world, std::size_t kept_max,
                  std::vector<std::uint64_t> kept);
 
-  /// Adds one rank's share. Returns the shares of all ranks, in rank order, when this was the last one missing.
-  std::optional<std::vector<Segment>> add(protocol::CheckpointShare share);
+  /// Adds a piece of one rank's share. One that is there already, or of a checkpoint that is complete or was given up
+  /// for newer ones, changes nothing. Fails with: as protocol::ShareAssembly::add().
+  Result<void> add(const protocol::CheckpointPiece& piece);
+  /// Takes the shares of all ranks, in rank order, once they have all come: the checkpoint is then complete.
+  std::optional<std::vector<Pieces>> take(std::uint64_t step);
   bool is_complete(std::uint64_t step) const { return complete_.contains(step); }
   /// The newest step whose shares have all come.
   std::uint64_t newest() const { return complete_.empty() ? 0 : *complete_.rbegin(); }
 
   /// Writes the file, commits that it exists, and removes the files that it replaces. If it fails, there is no file.
   /// Fails with: malformed (shares that do not fit together), io, exhausted (disk full), and the errors of the store.
-  net::awaitable<Result<void>> write(std::uint64_t step, std::vector<Segment> shares);
+  net::awaitable<Result<void>> write(std::uint64_t step, std::vector<Pieces> shares);
 
   /// The steps of the files that are committed, ascending.
   const std::vector<std::uint64_t>& kept() const { return kept_; }
@@ -45,9 +50,10 @@ class JobCheckpoints {
   const std::filesystem::path dir_;
   const std::size_t world_;
   const std::size_t kept_max_;
-  std::vector<std::uint64_t> kept_;                                      ///< committed ones, ascending
-  std::map<std::uint64_t, std::vector<std::optional<Segment>>> shares_;  ///< by step and rank
-  std::set<std::uint64_t> complete_;                                     ///< steps whose shares have all come
+  std::vector<std::uint64_t> kept_;                                       ///< committed ones, ascending
+  std::map<std::uint64_t, std::vector<protocol::ShareAssembly>> shares_;  ///< by step and rank, until they are taken
+  std::set<std::uint64_t> complete_;                                      ///< steps whose shares have all come
+  std::optional<std::uint64_t> given_up_;  ///< of the steps up to this one no more shares are waited for
 };
 
 }  // namespace weir::cluster

@@ -125,7 +125,7 @@ std::vector<LogSize> log_sizes(const std::filesystem::path& job_dir, std::uint32
   return sizes;
 }
 
-Result<std::uint64_t> write_checkpoint(const std::filesystem::path& file, std::span<const Segment> shares) {
+Result<std::uint64_t> write_checkpoint(const std::filesystem::path& file, std::span<const Pieces> shares) {
   const auto joined = protocol::join_checkpoint(shares);
   if (!joined) return joined.error();
   if (auto made = make_parent(file); !made) return made.error();

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/bytes.hpp"
+#include "base/pieces.hpp"
 #include "base/result.hpp"
 #include "cluster/records.hpp"
 
@@ -53,7 +53,7 @@ std::vector<LogSize> log_sizes(const std::filesystem::path& job_dir, std::uint32
 
 /// Joins the shares of all ranks into one checkpoint file, which appears whole or not at all. Returns its size in
 /// bytes. Fails with: malformed (shares that do not belong together).
-Result<std::uint64_t> write_checkpoint(const std::filesystem::path& file, std::span<const Segment> shares);
+Result<std::uint64_t> write_checkpoint(const std::filesystem::path& file, std::span<const Pieces> shares);
 
 /// Removes what an interrupted write_checkpoint() has left, and files of steps before the last of `kept` that are not
 /// among them. Files of later steps stay. What cannot be removed costs space, nothing else.

@@ -6,6 +6,11 @@
 #include "base/ensure.hpp"
 
 namespace weir::cluster {
+namespace {
+
+constexpr std::size_t impossible_max = 1000;  // remembered gangs
+
+}  // namespace
 
 void JobQueue::add(std::string job_id, Turn turn, Gang gang) {
   ensure(turns_.emplace(job_id, turn).second, "a job waits once");
@@ -23,19 +28,26 @@ bool JobQueue::remove(const std::string& job_id) {
 
 std::optional<JobQueue::Start> JobQueue::next(std::span<const NodeOffer> offers, std::uint64_t growth,
                                               std::optional<Turn> first_back) {
-  if (std::exchange(growth_, growth) != growth) line_.merge(set_aside_);
+  if (std::exchange(growth_, growth) != growth) {
+    line_.merge(set_aside_);
+    impossible_.clear();
+  }
   while (!line_.empty()) {
     const auto first = line_.begin();
     if (first_back && *first_back < first->first) break;
-    ++attempts_;
-    auto placement = place(first->second.gang, offers);
-    if (placement.fits()) {
-      Start start{std::move(first->second.job_id), first->first, std::move(placement.nodes)};
-      line_.erase(first);
-      turns_.erase(start.job_id);
-      return start;
+    if (!impossible_.contains(first->second.gang)) {
+      ++attempts_;
+      auto placement = place(first->second.gang, offers);
+      if (placement.fits()) {
+        Start start{std::move(first->second.job_id), first->first, std::move(placement.nodes)};
+        line_.erase(first);
+        turns_.erase(start.job_id);
+        return start;
+      }
+      if (placement.possible) break;
+      if (impossible_.size() == impossible_max) impossible_.clear();
+      impossible_.insert(first->second.gang);
     }
-    if (placement.possible) break;
     set_aside_.insert(line_.extract(first));
   }
   return std::nullopt;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,7 +42,8 @@ class JobQueue {
   /// Removes and returns the next job that fits; nothing if the first one has to wait for room, or if its turn is after
   /// `first_back`, that of a job which has lost a worker and will want its room back. Call it until it returns nothing,
   /// each time with the present offers and `growth` = NodeTable::growth(). All these calls together look at the jobs
-  /// they start, those they set aside, and one more, however many wait.
+  /// they start, those they set aside, and one more, however many wait. They try the placement of a gang that the idle
+  /// cluster cannot take once until the cluster grows, however many jobs have an equal one.
   std::optional<Start> next(std::span<const NodeOffer> offers, std::uint64_t growth,
                             std::optional<Turn> first_back = std::nullopt);
 
@@ -64,6 +66,7 @@ class JobQueue {
 
   std::map<Turn, Entry> line_;       ///< may fit when their turn comes
   std::map<Turn, Entry> set_aside_;  ///< did not fit the idle cluster at growth_
+  std::set<Gang> impossible_;        ///< gangs that did not fit the idle cluster at growth_; bounded
   std::map<std::string, Turn> turns_;
   std::uint64_t growth_ = 0;
   std::uint64_t attempts_ = 0;

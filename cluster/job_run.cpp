@@ -24,15 +24,16 @@ using protocol::Worker;
 
 /// The evaluation of the final model may wait for the one before.
 constexpr auto final_evaluation_limit = 2 * protocol::evaluation_limit;
-constexpr auto spawn_limit = 120s;          // a process that loads LibTorch on a busy machine
-constexpr auto stop_limit = 120s;           // the ranks agree on a step, and begin to send a checkpoint
-constexpr auto explain_limit = 4s;          // a broken connection is noticed before the death that caused it
-constexpr auto gpu_limit = 2s;              // a worker fails before its node says that a GPU is lost
-constexpr auto exit_grace = 3s;             // between SIGTERM and SIGKILL
-constexpr auto failed_exit_grace = 1s;      // the same after a failure
-constexpr auto exit_limit = 20s;            // after that a worker counts as gone, whatever its node says
-constexpr auto checkpoint_limit = 120s;     // writing the last one
-constexpr auto checkpoint_pause = 1s;       // before one that did not fit the disk is written again
+constexpr auto spawn_limit = 120s;       // a process that loads LibTorch on a busy machine
+constexpr auto stop_limit = 120s;        // the ranks agree on a step, and begin to send a checkpoint
+constexpr auto explain_limit = 4s;       // a broken connection is noticed before the death that caused it
+constexpr auto gpu_limit = 2s;           // a worker fails before its node says that a GPU is lost
+constexpr auto exit_grace = 3s;          // between SIGTERM and SIGKILL
+constexpr auto failed_exit_grace = 1s;   // the same after a failure
+constexpr auto exit_limit = 20s;         // after that a worker counts as gone, whatever its node says
+constexpr auto checkpoint_limit = 120s;  // writing the last one
+constexpr auto checkpoint_pause = 1s;    // before one that did not fit the disk is written again; then longer
+constexpr auto checkpoint_pause_max = 30s;
 constexpr std::size_t checkpoints_max = 2;  // complete ones that wait to be written; workers keep the others
 constexpr auto no_limit = runtime::Clock::duration::max();
 
@@ -75,6 +76,7 @@ net::awaitable<JobRun::Ending> JobRun::run() {
   if (!state_.abandoned()) co_await take_down(ending.state == JobState::failed);
   failed_ = ending.state == JobState::failed;
   state_.enter(Step::over);
+  changed_.notify();
   services_.system->forbid(account(), "the attempt of job " + job_.id + " is over");
   co_await calls_.stop(services_.clock, 1s);
   co_await records_.join();
@@ -235,6 +237,7 @@ net::awaitable<void> JobRun::take_down(bool failed) {
 
 void JobRun::request_stop() {
   state_.request_stop();
+  if (!stop_requested_at_) stop_requested_at_ = services_.clock.now();
   changed_.notify();
 }
 
@@ -271,20 +274,23 @@ net::awaitable<Result<void>> JobRun::report(protocol::Report report) {
   co_return co_await reports_.add(std::move(report));
 }
 
-Result<void> JobRun::checkpoint(protocol::CheckpointShare share) {
-  if (auto from = speaker(share.rank, share.attempt); !from) return from.error();
-  const auto step = share.step;
-  if (checkpoints_under_way_ >= checkpoints_max && !checkpoints_.is_complete(step)) {
+Result<void> JobRun::checkpoint(const protocol::CheckpointPiece& piece) {
+  if (auto from = speaker(piece.rank, piece.attempt); !from) return from.error();
+  if (checkpoints_under_way_ >= checkpoints_max && !checkpoints_.is_complete(piece.step)) {
     return Error{Errc::exhausted, "checkpoints wait to be written; send it again"};
   }
-  if (auto complete = checkpoints_.add(std::move(share))) {
+  if (auto added = checkpoints_.add(piece); !added) return added;
+  if (auto complete = checkpoints_.take(piece.step)) {
     ++checkpoints_under_way_;
-    records_.spawn("checkpoint", write_checkpoint(step, std::move(*complete)));
+    records_.spawn("checkpoint", write_checkpoint(piece.step, std::move(*complete)));
+    changed_.notify();  // those before it are given up
   }
   return {};
 }
 
-net::awaitable<void> JobRun::write_checkpoint(std::uint64_t step, std::vector<Segment> shares) {
+net::awaitable<void> JobRun::write_checkpoint(std::uint64_t step, std::vector<Pieces> shares) {
+  const auto begun = services_.clock.now();
+  runtime::Clock::duration pause = checkpoint_pause;
   bool told = false;
   for (;;) {
     const auto written = co_await checkpoints_.write(step, shares);
@@ -295,13 +301,43 @@ net::awaitable<void> JobRun::write_checkpoint(std::uint64_t step, std::vector<Se
            nullptr);
     }
     if (written.error().code != Errc::exhausted) break;
-    // The disk is full. Until a newer one is there, this is what the job would go on from. An attempt that has failed
-    // does not wait for it longer than checkpoint_limit: another one may follow.
-    const bool slept = co_await services_.clock.sleep_for(checkpoint_pause);
-    if (!slept || failed_ || state_.abandoned() || checkpoints_.newest() != step) break;
+    if (!co_await wait_for_room(step, begun, pause)) {
+      if (is_wanted(step)) {
+        lost_.push_back(services_.event(job_.id, Severity::error, "checkpoint.lost",
+                                        "the checkpoint at step " + std::to_string(step) +
+                                            " is lost, as the job is to stop: " + written.error().message()));
+      }
+      break;
+    }
+    pause = std::min<runtime::Clock::duration>(2 * pause, checkpoint_pause_max);
   }
   --checkpoints_under_way_;
   changed_.notify();
+}
+
+/// Whether a checkpoint that did not fit the disk is to be written again. Until a newer one is there, it is what the
+/// job would go on from. An attempt that has failed waits no longer than checkpoint_limit: another may follow.
+bool JobRun::is_wanted(std::uint64_t step) const {
+  return !failed_ && !state_.abandoned() && checkpoints_.newest() == step;
+}
+
+/// Waits before a checkpoint is written again. Returns false if it is to be given up instead: it is not wanted any
+/// more, or somebody wants the job to stop and there was no room for it within checkpoint_limit.
+net::awaitable<bool> JobRun::wait_for_room(std::uint64_t step, runtime::Clock::time_point begun,
+                                           runtime::Clock::duration pause) {
+  const auto again = services_.clock.now() + pause;
+  while (is_wanted(step)) {
+    const auto now = services_.clock.now();
+    auto until = again;
+    if (stop_requested_at_) {
+      const auto limit = std::max(begun, *stop_requested_at_) + checkpoint_limit;
+      if (now >= limit) co_return false;
+      until = std::min(again, limit);
+    }
+    if (now >= again) co_return true;
+    co_await changed_.wait_until(services_.clock, until);
+  }
+  co_return false;
 }
 
 net::awaitable<Result<Segment>> JobRun::resume(protocol::ResumeRequest request) {
@@ -411,9 +447,10 @@ void JobRun::watch_links(runtime::Clock::duration late) {
   }
 }
 
-net::awaitable<Result<void>> JobRun::output(std::string worker_id, std::uint64_t offset, std::string text) {
+net::awaitable<Result<std::optional<change::Publish>>> JobRun::output(std::string worker_id, std::uint64_t offset,
+                                                                      std::string text) {
   const Process* process = processes_.find(worker_id);
-  if (process == nullptr) co_return Result<void>();
+  if (process == nullptr) co_return std::nullopt;
   co_return co_await logs_.append(process->record.rank, offset, std::move(text));
 }
 
@@ -510,6 +547,12 @@ std::vector<WorkerRecord> JobRun::workers() const {
 std::vector<Change> JobRun::worker_changes() const {
   std::vector<Change> changes;
   for (auto& worker : workers()) changes.push_back(change::PutWorker{std::move(worker)});
+  return changes;
+}
+
+std::vector<Change> JobRun::last_changes() const {
+  std::vector<Change> changes = worker_changes();
+  changes.insert(changes.end(), lost_.begin(), lost_.end());
   return changes;
 }
 

@@ -56,7 +56,8 @@ class JobRun {
   /// it was abandoned. The job's final state is not committed: the caller does that, or makes another attempt.
   net::awaitable<Ending> run();
 
-  /// Asks the job to stop at the next step that all ranks agree on.
+  /// Asks the job to stop at the next step that all ranks agree on. A checkpoint for which there is no room is then not
+  /// waited for without end.
   void request_stop();
   /// For a head that stops: tells the workers to end and makes run() return at once.
   void abandon();
@@ -68,7 +69,8 @@ class JobRun {
   // the store.
   Result<void> worker_up(const std::string& worker_id, runtime::ActorRef<protocol::Worker> actor);
   net::awaitable<Result<void>> report(protocol::Report report);
-  Result<void> checkpoint(protocol::CheckpointShare share);  ///< exhausted: too many wait to be written; ask again
+  /// Also: malformed, as protocol::ShareAssembly::add(); exhausted: too many wait to be written; ask again.
+  Result<void> checkpoint(const protocol::CheckpointPiece& piece);
   net::awaitable<Result<Segment>> resume(protocol::ResumeRequest request);
   Result<void> ended(protocol::TrainingEnd end);
   void worker_exited(const protocol::WorkerExit& exit);
@@ -88,7 +90,9 @@ class JobRun {
   /// To be called periodically: fails the job if a worker whose link broke has not opened a new one within the time of
   /// a lease. `late` is how long the head itself did not run since the last call; that time is not counted.
   void watch_links(runtime::Clock::duration late);
-  net::awaitable<Result<void>> output(std::string worker_id, std::uint64_t offset, std::string text);
+  /// Keeps what a worker has printed, see WorkerLogs::append(). The caller commits the change.
+  net::awaitable<Result<std::optional<change::Publish>>> output(std::string worker_id, std::uint64_t offset,
+                                                                std::string text);
 
   bool has_worker(const std::string& worker_id) const { return processes_.find(worker_id) != nullptr; }
   /// Its processes. Their records are without steps and figures, which workers() adds.
@@ -103,8 +107,8 @@ class JobRun {
   /// The attempt has failed for the loss of a worker, and another one may follow.
   bool comes_back() const;
   std::vector<WorkerRecord> workers() const;
-  /// The changes that store the present records of the workers.
-  std::vector<Change> worker_changes() const;
+  /// The changes that store the records of the workers and say what was lost: for whoever commits the end of run().
+  std::vector<Change> last_changes() const;
 
  private:
   using Step = AttemptState::Step;
@@ -132,7 +136,10 @@ class JobRun {
   /// The workers of the job, which are its first ranks.
   std::uint32_t world() const { return protocol::count_of(spec_.resources.groups, protocol::Role::worker); }
 
-  net::awaitable<void> write_checkpoint(std::uint64_t step, std::vector<Segment> shares);
+  net::awaitable<void> write_checkpoint(std::uint64_t step, std::vector<Pieces> shares);
+  bool is_wanted(std::uint64_t step) const;
+  net::awaitable<bool> wait_for_room(std::uint64_t step, runtime::Clock::time_point begun,
+                                     runtime::Clock::duration pause);
   net::awaitable<void> record(std::vector<Change> changes);
 
   /// Waits until `done` holds of every process (done), `limit` has passed (late), the job has failed or is abandoned
@@ -154,6 +161,7 @@ class JobRun {
   bool all_steps_done() const;
   std::uint64_t bytes_received() const;
   WorkerRecord record_of(const Process& process) const;
+  std::vector<Change> worker_changes() const;
   Result<Process*> speaker(std::uint32_t rank, std::uint64_t attempt);
 
   Services& services_;
@@ -171,6 +179,8 @@ class JobRun {
   WorkerLogs logs_;
   JobCheckpoints checkpoints_;
   std::size_t checkpoints_under_way_ = 0;
+  std::vector<Change> lost_;  ///< events of checkpoints that were given up; the disk may be too full to commit them yet
+  std::optional<runtime::Clock::time_point> stop_requested_at_;
   bool failed_ = false;  ///< it is over, and no checkpoint is waited for any more
   Signal changed_;
   runtime::TaskGroup calls_;    ///< to nodes and workers; cancelled once the attempt is over

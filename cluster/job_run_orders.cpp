@@ -62,8 +62,10 @@ net::awaitable<void> JobRun::launch(Process& process) {
   if (!started) {
     std::string why = protocol::process_name(process.record.role, process.number) + " could not be started on node " +
                       process.record.node + ": " + started.error().message();
-    if (started.error().code == Errc::not_found && !process.record.gpus.empty()) {  // a GPU has vanished
-      processes_.doubt_gpus(process);
+    const bool gpu_has_vanished = started.error().code == Errc::not_found && !process.record.gpus.empty();
+    const bool lease_is_over = started.error().code == Errc::conflict;  // which the head is about to notice
+    if (gpu_has_vanished || lease_is_over) {
+      processes_.doubt_node(process);
       state_.note_loss();
     }
     let_go(process);

@@ -293,6 +293,9 @@ net::awaitable<Result<JobRecord>> Jobs::stop_job(std::string id) {
   }
   const auto run = run_of_job(id);
   if (run) run->request_stop();
+  if (const auto recovers = recovering_.find(id); recovers != recovering_.end()) {
+    co_return co_await commit_stop(recovers->second);
+  }
   auto job = co_await services_.store->job(id);
   if (!job) co_return job.error();
   if (!*job) co_return Error{Errc::not_found, "there is no job " + id};
@@ -303,6 +306,18 @@ net::awaitable<Result<JobRecord>> Jobs::stop_job(std::string id) {
   }
   if (!terminal((*job)->state)) co_return Error{Errc::exhausted, "job " + id + " is being ended; ask again"};
   co_return std::move(**job);
+}
+
+/// For a job whose restart is being committed, and which drive() is going to end once that is done: if the head died
+/// in between, the job would be queued again though its stop was acknowledged.
+net::awaitable<Result<JobRecord>> Jobs::commit_stop(JobRecord job) {
+  job.phase = JobPhase::stopping;
+  std::vector<Change> changes;
+  changes.push_back(change::PutJob{job});
+  changes.push_back(job_item(job));
+  const auto committed = co_await services_.store->commit(std::move(changes));
+  if (!committed) co_return committed.error();
+  co_return job;
 }
 
 net::awaitable<Result<void>> Jobs::remove_job(std::string id) {
@@ -363,12 +378,27 @@ net::awaitable<void> Jobs::remove_resume_file(std::string id) {
 
 net::awaitable<Result<void>> Jobs::output(protocol::OutputBatch batch) {
   Result<void> taken;
+  std::vector<change::Publish> published;
   for (auto& chunk : batch.chunks) {
     const auto run = run_of_worker(chunk.job_id, chunk.worker_id);
     if (!run) continue;  // its job has ended: nobody reads it any more
     auto kept = co_await run->output(chunk.worker_id, chunk.offset, std::move(chunk.text));
-    if (!kept) taken = std::move(kept);
+    if (!kept) {
+      taken = kept.error();
+    } else if (*kept) {
+      published.push_back(std::move(**kept));
+    }
   }
+  // Committed as one: on a disk that is slow to write, a commit for each of many workers would take longer than a node
+  // waits with the last output of a process that has ended.
+  std::vector<Change> changes;
+  for (auto& item : published) {
+    const bool may_be_removed = !runs_.contains(item.job_id) && !waiting_.contains(item.job_id);  // it has ended
+    if (!may_be_removed) changes.push_back(std::move(item));
+  }
+  if (changes.empty()) co_return taken;
+  auto committed = co_await services_.store->commit(std::move(changes));
+  if (!committed) co_return committed;
   co_return taken;
 }
 
@@ -436,7 +466,7 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run) {
     co_return;  // its state stays RUNNING until recover() at the head's next start
   }
   JobRecord job = run->job();
-  std::vector<Change> workers = run->worker_changes();
+  std::vector<Change> workers = run->last_changes();
   if (ending.state != JobState::failed || !run->comes_back() || stopping_) {
     co_await end(job, std::move(ending), std::move(workers));
     runs_.erase(job.id);
@@ -464,7 +494,9 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run) {
                                     "restart " + std::to_string(job.restarts) + " of " +
                                         std::to_string(run->spec().restarts_max) + " " + from + ": " + ending.reason));
   workers.push_back(job_item(job));
+  recovering_[job.id] = job;
   const auto committed = co_await services_.store->commit(workers);
+  recovering_.erase(job.id);
   if (committed) workers.clear();
   runs_.erase(job.id);
   dispatch();

@@ -25,7 +25,7 @@ class Jobs {
       : services_(services), nodes_(nodes), tasks_(services.strand, "jobs"), notices_(services.strand, "jobs") {}
 
   /// Restores the jobs of an earlier run of the head: jobs that waited, be it between two attempts, wait again; running
-  /// ones have failed. Ends the removal of jobs that it finds half done.
+  /// ones have failed, or are stopped if they were to stop. Ends the removal of jobs that it finds half done.
   net::awaitable<Result<void>> recover();
   /// Starts no more jobs and abandons the running ones (JobRun::abandon).
   net::awaitable<void> stop();
@@ -84,6 +84,7 @@ class Jobs {
                                                       std::span<const std::uint64_t> checkpoints) const;
   std::vector<Change> changes_of_end(JobRecord job, JobRun::Ending ending) const;
   net::awaitable<void> end(JobRecord job, JobRun::Ending ending, std::vector<Change> more);
+  net::awaitable<Result<JobRecord>> commit_stop(JobRecord job);
   net::awaitable<void> record_owed(std::string id);
   net::awaitable<void> move_files(std::filesystem::path from, std::filesystem::path to);
   net::awaitable<void> remove_files(std::filesystem::path dir);
@@ -103,6 +104,7 @@ class Jobs {
   JobQueue queue_;
   std::map<std::string, Waiting> waiting_;  ///< the jobs in the queue, by job id
   std::map<std::string, std::shared_ptr<JobRun>> runs_;
+  std::map<std::string, JobRecord> recovering_;      ///< of jobs whose restart is being committed, what is committed
   std::map<std::string, std::vector<Change>> owed_;  ///< what the store has refused, of jobs that wait for a restart
   std::uint64_t next_order_ = 1;
   bool stopping_ = false;

@@ -282,7 +282,7 @@ std::vector<protocol::GpuShare> NodeTable::grant(const std::string& node_id, con
   return booked;
 }
 
-void NodeTable::doubt_gpus(const std::string& node_id) {
+void NodeTable::doubt(const std::string& node_id) {
   const auto found = nodes_.find(node_id);
   if (found == nodes_.end()) return;
   found->second.confirmed = false;

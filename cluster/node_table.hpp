@@ -88,9 +88,9 @@ class NodeTable {
                                         const std::string& job_id, const protocol::Resources& resources);
   void release(const std::string& node_id, const std::string& worker_id);
 
-  /// Nothing is placed on a node which has just failed to find one of its GPUs, until its next heartbeat says how they
-  /// are.
-  void doubt_gpus(const std::string& node_id);
+  /// Nothing is placed on a node which has just failed to find one of its GPUs, or holds another lease, until its next
+  /// heartbeat says how it is.
+  void doubt(const std::string& node_id);
 
   /// The offers of the nodes whose heartbeats arrive, sorted by name. Updated with every change of a node.
   const std::vector<NodeOffer>& offers() const { return offers_; }

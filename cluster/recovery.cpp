@@ -30,6 +30,9 @@ net::awaitable<Result<void>> Jobs::end_interrupted(JobRecord job, std::vector<Ch
     changes.push_back(change::PutWorker{std::move(worker)});
   }
   JobRun::Ending ending{JobState::failed, "the head restarted while the job ran"};
+  if (job.phase == JobPhase::stopping) {
+    ending = {JobState::stopped, "stopped on request; the head restarted before the job had ended"};
+  }
   for (auto& change : changes_of_end(std::move(job), std::move(ending))) changes.push_back(std::move(change));
   co_return Result<void>();
 }

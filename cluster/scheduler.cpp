@@ -245,7 +245,12 @@ std::string text_of(const Gang::Group& group) {
 struct Trial {
   std::vector<std::string> nodes;       ///< node id by rank, as far as it went
   const Gang::Group* failed = nullptr;  ///< the first group without room; null: all fit
-  std::vector<NodeOffer> left;          ///< what the groups before that one leave
+  std::vector<NodeOffer> taken_from;    ///< what the groups before that one leave; empty if it is the first
+
+  /// What there is for the failed group. The nodes are copied only for gangs of several groups, of which one has room.
+  std::span<const NodeOffer> left(std::span<const NodeOffer> nodes) const {
+    return taken_from.empty() ? nodes : std::span<const NodeOffer>(taken_from);
+  }
 };
 
 void take(NodeOffer& node, Room room, const Resources& each, std::uint32_t count) {
@@ -265,20 +270,17 @@ void take(NodeOffer& node, Room room, const Resources& each, std::uint32_t count
 Trial try_placing(const Gang& gang, std::span<const NodeOffer> nodes, Room room) {
   Trial trial;
   for (const auto& group : gang.groups) {
-    const bool is_first = &group == &gang.groups.front();
-    const std::span<const NodeOffer> left = is_first ? nodes : std::span<const NodeOffer>(trial.left);
-    const auto capacity_of = capacities(group, left, room);
-    const bool fits = sum(capacity_of) >= group.count;
-    const bool is_last = &group == &gang.groups.back();
-    if (is_first && !(fits && is_last)) trial.left.assign(nodes.begin(), nodes.end());
-    if (!fits) {
+    const auto capacity_of = capacities(group, trial.left(nodes), room);
+    if (sum(capacity_of) < group.count) {
       trial.failed = &group;
       return trial;
     }
+    const bool is_last = &group == &gang.groups.back();
+    if (!is_last && trial.taken_from.empty()) trial.taken_from.assign(nodes.begin(), nodes.end());
     const auto taken = shares(group, gang.placement, capacity_of);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       trial.nodes.insert(trial.nodes.end(), taken[i], nodes[i].id);
-      if (!is_last) take(trial.left[i], room, group.each, taken[i]);
+      if (!is_last) take(trial.taken_from[i], room, group.each, taken[i]);
     }
   }
   return trial;
@@ -316,12 +318,12 @@ std::string explain(const Gang& gang, std::span<const NodeOffer> nodes) {
   const auto idle = try_placing(gang, nodes, Room::total);
   if (idle.failed != nullptr) {
     return "the cluster has no room for " + wanted +
-           " even when idle: " + lacks(gang, *idle.failed, idle.left, Room::total) +
-           "; to fit: " + smallest_change(*idle.failed, idle.left);
+           " even when idle: " + lacks(gang, *idle.failed, idle.left(nodes), Room::total) +
+           "; to fit: " + smallest_change(*idle.failed, idle.left(nodes));
   }
   const auto now = try_placing(gang, nodes, Room::free);
   if (now.failed == nullptr) return {};
-  return "waits for room for " + wanted + ": " + lacks(gang, *now.failed, now.left, Room::free);
+  return "waits for room for " + wanted + ": " + lacks(gang, *now.failed, now.left(nodes), Room::free);
 }
 
 /// A node holds k workers as long as each asks for at most total / k (of GPUs, a whole number or a part of one). So the

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -38,11 +39,13 @@ struct Gang {
     protocol::Role role = protocol::Role::worker;
 
     friend bool operator==(const Group&, const Group&) = default;
+    friend auto operator<=>(const Group&, const Group&) = default;
   };
   std::vector<Group> groups;  ///< in the order of ranks, which is that of their placement
   protocol::Placement placement = protocol::Placement::pack;
 
   friend bool operator==(const Gang&, const Gang&) = default;
+  friend auto operator<=>(const Gang&, const Gang&) = default;  ///< any order, for sets of gangs
 };
 
 struct PlacementResult {

@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <deque>
 #include <exception>
@@ -163,11 +164,14 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
       batch.swap(waiting_);
     }
     Effects effects;
-    Result<void> committed =
-        closed_ ? Result<void>(Error{Errc::cancelled, "the store is closed"}) : caught([&] { write(batch, effects); });
+    bool events_left = false;
+    Result<void> committed = closed_ ? Result<void>(Error{Errc::cancelled, "the store is closed"})
+                                     : caught([&] { events_left = write(batch, effects); });
     refuses_ = !committed;
     if (committed) {
       removed_ = removed_ || effects.removes;
+      untrimmed_ = trims(effects) ? 0 : untrimmed_ + effects.cluster_events;
+      if (events_left) untrimmed_ = trimmed_every();
       clear_later();
       tell_of(effects);
     } else {
@@ -212,7 +216,14 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
     for (const auto& [state, more] : effects.jobs) counts_[state] += static_cast<std::uint64_t>(more);
   }
 
-  void write(std::deque<Waiting>& batch, Effects& effects) {
+  /// To find what to trim costs as much as reading the index of what stays, so it is not done for each event.
+  std::uint64_t trimmed_every() const { return std::max<std::uint64_t>(1, options_.cluster_events_max / 10); }
+  bool trims(const Effects& effects) const {
+    return effects.cluster_events > 0 && untrimmed_ + effects.cluster_events >= trimmed_every();
+  }
+
+  /// Returns whether more events are to be trimmed with the next one.
+  bool write(std::deque<Waiting>& batch, Effects& effects) {
     writer_->execute("BEGIN IMMEDIATE");
     for (auto& one : batch) {
       Effects of_one;
@@ -230,8 +241,11 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
       writer_->execute("RELEASE one");
     }
     if (!effects.published.empty()) trim_stream(*writer_, options_.stream_items_max, options_.stream_bytes_max);
+    const bool events_left =
+        trims(effects) && trim_events(*writer_, options_.cluster_events_max, options_.cleared_rows_max);
     if (refuses_) touch(*writer_);
     writer_->execute("COMMIT");
+    return events_left;
   }
 
   /// Ends a transaction that has changed nothing, or of which the caller has an error already.
@@ -300,11 +314,12 @@ class SqliteStore final : public Store, public std::enable_shared_from_this<Sqli
   const net::any_io_executor reader_executor_;
   const net::any_io_executor heavy_executor_;
   Observer observer_;
-  std::unique_ptr<Database> writer_;  ///< on the writer's executor only
-  bool closed_ = false;               ///< likewise
-  bool refuses_ = false;              ///< likewise: the last transaction failed
-  bool removed_ = false;              ///< likewise: there are rows of removed jobs
-  bool clearing_ = false;             ///< likewise: clear_some() is posted
+  std::unique_ptr<Database> writer_;           ///< on the writer's executor only
+  bool closed_ = false;                        ///< likewise
+  bool refuses_ = false;                       ///< likewise: the last transaction failed
+  bool removed_ = false;                       ///< likewise: there are rows of removed jobs
+  bool clearing_ = false;                      ///< likewise: clear_some() is posted
+  std::uint64_t untrimmed_ = trimmed_every();  ///< likewise: events of the cluster since they were trimmed, or enough
 
   std::mutex writer_mutex_;
   std::deque<Waiting> waiting_;

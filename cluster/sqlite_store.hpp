@@ -14,8 +14,11 @@ struct SqliteStoreOptions {
   /// Stream items beyond either bound are dropped, oldest first; a reader further behind gets a reset.
   std::uint64_t stream_items_max = 50'000;
   std::uint64_t stream_bytes_max = 64 << 20;
+  /// Events of the cluster that stay at least, the newest ones. They are trimmed when a tenth as many have come.
+  std::uint64_t cluster_events_max = 100'000;
   std::uint32_t readers = 3;  ///< query_only connections
-  /// Rows of removed jobs that are deleted in one transaction, so that what else is to be committed does not wait long.
+  /// Rows of removed jobs, or events, that are deleted in one transaction, so that what else is to be committed does
+  /// not wait long.
   std::uint32_t cleared_rows_max = 20'000;
 };
 

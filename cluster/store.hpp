@@ -83,7 +83,8 @@ struct KeyUse {
 
 /// The head's persistent state, which is its only source of truth. Owned by the head; may be called from any executor,
 /// and resumes on the caller's. Commits are applied in the order of the calls. Every function can fail with: io (the
-/// file cannot be read or written, or is damaged), exhausted (disk full), cancelled (closed).
+/// file cannot be read or written, or is damaged), exhausted (disk full, or another program holds the file), cancelled
+/// (closed).
 class Store {
  public:
   virtual ~Store() = default;

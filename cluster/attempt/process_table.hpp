@@ -75,8 +75,8 @@ class ProcessTable {
   /// There is no process any more. Releases its resources.
   void let_go(Process& process);
 
-  /// Its node has not found a GPU booked for it.
-  void doubt_gpus(const Process& process) { nodes_.doubt_gpus(process.record.node_id); }
+  /// Its node has not found a GPU booked for it, or holds another lease.
+  void doubt_node(const Process& process) { nodes_.doubt(process.record.node_id); }
 
  private:
   void place(std::uint32_t rank, std::uint32_t number, const protocol::RoleGroup& group, const std::string& job_id,

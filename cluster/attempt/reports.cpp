@@ -1,5 +1,7 @@
 #include "cluster/attempt/reports.hpp"
 
+#include <spdlog/spdlog.h>
+
 #include <chrono>
 #include <utility>
 
@@ -44,9 +46,21 @@ net::awaitable<Result<void>> Reports::add(protocol::Report report) {
   if (committed) {
     rank.committed = rank.counted;
     rank.changes.clear();
+    store_fails_ = false;
   }
   std::exchange(rank.under_way, std::nullopt)->set();
+  if (!committed) co_return to_repeat(committed.error());
   co_return committed;
+}
+
+/// A worker ends when its report is refused for good. It is not to blame for a store that cannot write, be it only for
+/// a moment, so it is told to send the report again.
+Error Reports::to_repeat(const Error& failure) {
+  if (failure.code == Errc::conflict || failure.code == Errc::cancelled) return failure;
+  if (!std::exchange(store_fails_, true)) {
+    spdlog::error("job {}: reports of its workers wait for the store: {}", job_.id, failure.message());
+  }
+  return {Errc::exhausted, failure.message()};
 }
 
 /// Counts the report and returns what it changes, apart from the record of the job.

@@ -22,8 +22,8 @@ class Reports {
           Figures::Past past);
 
   /// Commits a report. A repeated one is committed once, and answered once it is. Fails with: invalid_argument (numbers
-  /// that cannot be), exhausted (an earlier try of a repeated one has failed), and the errors of the store, after which
-  /// the report may be repeated.
+  /// that cannot be), conflict (the store has no such job any more), cancelled (it is closed), exhausted (the store has
+  /// failed otherwise; the report is to be repeated).
   net::awaitable<Result<void>> add(protocol::Report report);
 
   /// The job has just been published otherwise.
@@ -43,6 +43,7 @@ class Reports {
   std::vector<Change> changes_of(protocol::Report& report);
   void append_job(std::vector<Change>& changes);
   void summarize();
+  Error to_repeat(const Error& failure);
 
   Services& services_;
   JobRecord& job_;
@@ -51,6 +52,7 @@ class Reports {
   PlanEvents plan_events_;
   std::vector<Rank> ranks_;
   runtime::Clock::time_point published_{};
+  bool store_fails_ = false;  ///< it has refused the last report
 };
 
 }  // namespace weir::cluster

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,11 @@ class WorkerLogs {
  public:
   WorkerLogs(Services& services, std::string job_id, std::uint32_t world);
 
-  /// Appends what a process has printed, from byte `offset` of its output on, and puts it on the stream. A repeated
-  /// piece does no harm. What the file refuses is lost, unless it is because the disk is full. Fails with: exhausted
-  /// (disk full), and the errors of the store.
-  net::awaitable<Result<void>> append(std::uint32_t rank, std::uint64_t offset, std::string text);
+  /// Appends what a process has printed, from byte `offset` of its output on. Returns the change that puts it on the
+  /// stream, if there is something new: a repeated piece does no harm. What the file refuses is lost, unless it is
+  /// because the disk is full. Fails with: exhausted (disk full).
+  net::awaitable<Result<std::optional<change::Publish>>> append(std::uint32_t rank, std::uint64_t offset,
+                                                                std::string text);
 
  private:
   Services& services_;

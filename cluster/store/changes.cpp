@@ -175,6 +175,7 @@ struct Applier {
     insert.bind(to_integer(event.severity)).bind(event.kind).bind(event.message).bind(event.node).bind(event.worker);
     insert.run();
     event.sequence = static_cast<std::uint64_t>(database.last_insert_rowid());
+    if (event.job_id.empty()) ++effects.cluster_events;
     publish(database, StreamKind::event, event.job_id, to_text(to_json(event)), effects.published);
   }
 
@@ -272,6 +273,7 @@ void Effects::append(Effects more) {
                    std::make_move_iterator(more.published.end()));
   for (const auto& [state, count] : more.jobs) jobs[state] += count;
   removes = removes || more.removes;
+  cluster_events += more.cluster_events;
 }
 
 void apply(Database& database, const Change& change, Effects& effects) {
@@ -333,6 +335,26 @@ void trim_stream(Database& database, std::uint64_t items_max, std::uint64_t byte
           " ON CONFLICT DO UPDATE SET value = excluded.value")
       .bind(*last)
       .run();
+}
+
+bool trim_events(Database& database, std::uint64_t kept_max, std::uint32_t rows_max) {
+  Statement& newest_dropped =
+      database.prepare("SELECT id FROM events WHERE job IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?");
+  newest_dropped.bind(kept_max);
+  const auto last = newest_dropped.step() ? std::optional(newest_dropped.integer()) : std::nullopt;
+  newest_dropped.reset();
+  if (!last) return false;
+  database
+      .prepare(
+          "DELETE FROM events WHERE id IN (SELECT id FROM events WHERE job IS NULL AND id <= ? ORDER BY id LIMIT ?)")
+      .bind(*last)
+      .bind(rows_max)
+      .run();
+  Statement& left = database.prepare("SELECT EXISTS (SELECT 1 FROM events WHERE job IS NULL AND id <= ?)");
+  left.bind(*last).step();
+  const bool more = left.integer() != 0;
+  left.reset();
+  return more;
 }
 
 }  // namespace weir::cluster

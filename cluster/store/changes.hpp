@@ -14,6 +14,7 @@ struct Effects {
   std::vector<StreamItem> published;
   std::map<JobState, std::int64_t> jobs;  ///< by how much the number of jobs in each state has grown
   bool removes = false;                   ///< a job, whose rows clear_removed() is to delete
+  std::uint64_t cluster_events = 0;       ///< events of no job, which trim_events() bounds
 
   void append(Effects more);
 };
@@ -34,5 +35,9 @@ void touch(Database& database);
 /// Drops the oldest items of the stream until it has at most `items_max`, with at most `bytes_max` bytes of data; the
 /// newest item always stays.
 void trim_stream(Database& database, std::uint64_t items_max, std::uint64_t bytes_max);
+
+/// Deletes the events of the cluster that are older than its newest `kept_max`, at most `rows_max` of them. Returns
+/// whether there is more to delete. Those of a job go with the job.
+bool trim_events(Database& database, std::uint64_t kept_max, std::uint32_t rows_max);
 
 }  // namespace weir::cluster

@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
 #include <limits>
 
 #include "base/errc.hpp"
@@ -9,11 +10,18 @@
 namespace weir::cluster {
 namespace {
 
-Errc kind_of(int code) {
+/// `number` is the errno of the call that failed. What passes by itself, or once somebody has made room, is exhausted.
+Errc kind_of(int code, int number) {
   switch (code & 0xff) {
-    case SQLITE_FULL: return Errc::exhausted;
-    case SQLITE_CONSTRAINT: return Errc::conflict;
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_FULL:
     case SQLITE_NOMEM: return Errc::exhausted;
+    case SQLITE_IOERR: {
+      const bool is_full = number == ENOSPC || number == EDQUOT;  // SQLITE_FULL is only said of ENOSPC in a write
+      return is_full || code == SQLITE_IOERR_NOMEM ? Errc::exhausted : Errc::io;
+    }
+    case SQLITE_CONSTRAINT: return Errc::conflict;
     case SQLITE_MISUSE:
     case SQLITE_ERROR: return Errc::internal;
     default: return Errc::io;
@@ -71,8 +79,9 @@ std::int64_t Database::last_insert_rowid() const { return sqlite3_last_insert_ro
 bool Database::in_transaction() const { return sqlite3_get_autocommit(handle_.get()) == 0; }
 
 void Database::fail(int code, std::string_view what) const {
+  const int number = errno;  // sqlite3_system_errno() does not know it when a COMMIT has failed
   const char* message = handle_ ? sqlite3_errmsg(handle_.get()) : sqlite3_errstr(code);
-  throw SqliteFailure{{kind_of(code), "store: " + std::string(message) + " (" + std::string(what) + ")"}};
+  throw SqliteFailure{{kind_of(code, number), "store: " + std::string(message) + " (" + std::string(what) + ")"}};
 }
 
 Statement::~Statement() { sqlite3_finalize(handle_); }

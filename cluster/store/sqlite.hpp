@@ -41,6 +41,8 @@ class Database {
   std::int64_t last_insert_rowid() const;
   bool in_transaction() const;
 
+  /// To be called right after the call of SQLite that has returned `code`. Throws: exhausted (no room, or another
+  /// program holds the file; it may be tried again), conflict (a row that must not be twice), internal, io.
   [[noreturn]] void fail(int code, std::string_view what) const;
 
  private:

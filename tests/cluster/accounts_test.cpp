@@ -106,9 +106,9 @@ TEST_F(Accounts, WorkerSpeaksForItsOwnJobOnly) {
   protocol::Report report;
   report.job_id = other;
   EXPECT_EQ((call<&Coordinator::report>(coordinator, report)), Errc::unauthenticated);
-  protocol::CheckpointShare share;
-  share.job_id = other;
-  EXPECT_EQ((call<&Coordinator::checkpoint>(coordinator, share)), Errc::unauthenticated);
+  protocol::CheckpointPiece piece;
+  piece.job_id = other;
+  EXPECT_EQ((call<&Coordinator::checkpoint>(coordinator, piece)), Errc::unauthenticated);
   protocol::TrainingEnd end;
   end.job_id = other;
   EXPECT_EQ((call<&Coordinator::ended>(coordinator, end)), Errc::unauthenticated);

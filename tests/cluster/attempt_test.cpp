@@ -246,6 +246,45 @@ TEST(Attempt, ALargeCheckpointOfAStopOutlivesALinkThatBreaksOnTheWay) {
   EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), testing::SizeIs(1));
 }
 
+TEST(Attempt, AShareInSeveralPiecesArrivesAsItWasAlsoWhenLinksBreakBetweenThem) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  cluster.script.checkpoint_every = 10;
+  cluster.script.share_values = 5'000'000;  // 20 MB: three pieces
+  cluster.simulation.transport().limit_rate(1'000'000);
+  const auto id = cluster.submit_job(1);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 10; }));
+  const auto before = cluster.simulation.clock().now();
+  for (int i = 0; i < 2; ++i) {
+    cluster.simulation.pass(10s);  // in the second piece, then in the third one
+    cluster.simulation.transport().cut();
+  }
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_LT(cluster.simulation.clock().now() - before, 35s) << "20 s for the share: what was there is not sent again";
+  const auto checkpoints = cluster.simulation.run(cluster.head->checkpoints(id)).value();
+  ASSERT_THAT(checkpoints, testing::SizeIs(1));
+  EXPECT_EQ(checkpoints[0].step, 10u);
+  EXPECT_GT(checkpoints[0].bytes, 20'000'000u);
+}
+
+TEST(Attempt, AWorkerThatIsLostHalfWayThroughItsShareLeavesNoCheckpointAndTheNextAttemptSendsAnew) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  cluster.script.checkpoint_every = 10;
+  cluster.script.share_values = 5'000'000;
+  cluster.simulation.transport().limit_rate(1'000'000);
+  const auto id = cluster.submit_job(1, {{"fault_tolerance", {{"max_restarts", 1}}}});
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 10; }));
+  cluster.simulation.pass(10s);  // it is in the second piece
+  cluster.spawners["a"]->kill(0);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.restarts == 1; }));
+  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), testing::IsEmpty());
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), testing::SizeIs(1));
+}
+
 TEST(Attempt, AWorkerThatIsLostAfterItsEndIsNotMissed) {
   FakeCluster cluster;
   cluster.add_node("a", 1);

@@ -50,7 +50,7 @@ TEST(CheckpointReader, ReadsPartsThatAreLongerThanAMessage) {
   EXPECT_GT(reader->bytes_of(1), std::uint64_t{5} << 30);
   EXPECT_LT(reader->bytes_of(1), std::uint64_t{6} << 30);
   EXPECT_EQ(reader->bytes_of_all(), reader->bytes_of(0) + reader->bytes_of(1));
-  EXPECT_EQ(reader->read(1, 0).value().size(), protocol::resume_piece_bytes);
+  EXPECT_EQ(reader->read(1, 0).value().size(), protocol::checkpoint_piece_bytes);
   const auto last = reader->read(1, reader->bytes_of(1) - end.size()).value();
   ASSERT_EQ(last.size(), end.size());
   EXPECT_EQ(std::memcmp(last.bytes().data(), end.data(), end.size()), 0);

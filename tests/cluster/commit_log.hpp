@@ -23,16 +23,20 @@ class CommitLog final : public Store {
     held_ = nullptr;
     released_.set();
   }
-  /// Commits for which `which` holds fail, as on a full disk, until accept(). What was held back is asked when it is
-  /// released.
-  void refuse(std::function<bool(const std::vector<Change>&)> which) { refused_ = std::move(which); }
+  /// Commits for which `which` holds fail, as on a full disk or otherwise, until accept(). What was held back is asked
+  /// when it is released.
+  void refuse(std::function<bool(const std::vector<Change>&)> which,
+              Error why = {Errc::exhausted, "the disk is full"}) {
+    refused_ = std::move(which);
+    why_ = std::move(why);
+  }
   void accept() { refused_ = nullptr; }
   const std::vector<std::vector<Change>>& commits() const { return commits_; }
 
   net::awaitable<Result<void>> commit(std::vector<Change> changes) override {
     if (held_ && held_(changes)) co_await released_.wait();
     commits_.push_back(changes);
-    if (refused_ && refused_(changes)) co_return Error{Errc::exhausted, "the disk is full"};
+    if (refused_ && refused_(changes)) co_return why_;
     co_return co_await below_->commit(std::move(changes));
   }
 
@@ -79,6 +83,7 @@ class CommitLog final : public Store {
   std::function<bool(const std::vector<Change>&)> held_;
   runtime::Event released_;
   std::function<bool(const std::vector<Change>&)> refused_;
+  Error why_;
   std::vector<std::vector<Change>> commits_;
 };
 

@@ -79,5 +79,13 @@ TEST(DataDir, WritesFilesWhole) {
   EXPECT_EQ(write_file_atomically(dir.path() / "no" / "file", "x").error().code, Errc::io);
 }
 
+TEST(DataDir, AFileThatCouldNotBePutInPlaceLeavesNothing) {
+  TemporaryDir dir;
+  const auto file = dir.path() / "file";
+  std::filesystem::create_directories(file / "taken");
+  EXPECT_EQ(write_file_atomically(file, "one").error().code, Errc::io);
+  EXPECT_FALSE(std::filesystem::exists(file.string() + ".new"));
+}
+
 }  // namespace
 }  // namespace weir::cluster

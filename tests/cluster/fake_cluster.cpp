@@ -112,7 +112,7 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
   net::awaitable<void> save(std::uint64_t step) {
     protocol::CheckpointHeader header{step, assignment_.world, assignment_.rank,
                                       assignment_.members - assignment_.world};
-    protocol::CheckpointShare share{assignment_.job_id, assignment_.rank, assignment_.world, assignment_.attempt, step,
+    protocol::CheckpointShare share{assignment_.job_id, assignment_.rank, assignment_.attempt, step,
                                     fake_share(header)};
     co_await protocol::until_kept(jobs_, clock(), std::move(share));
   }

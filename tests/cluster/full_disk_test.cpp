@@ -119,6 +119,61 @@ TEST(FullDisk, TheCheckpointOfAStopIsWrittenOnceThereIsRoom) {
   EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(1));
 }
 
+/// The messages of a job's events of that kind.
+std::vector<std::string> messages(FakeCluster& cluster, const std::string& id, const std::string& kind) {
+  std::vector<std::string> found;
+  const auto page = cluster.simulation.run(cluster.head->events({.job_id = id, .limit = 1000}));
+  for (const auto& event : page->events) {
+    if (event.kind == kind) found.push_back(event.message);
+  }
+  return found;
+}
+
+TEST(FullDisk, AStopGivesUpACheckpointThatNeverFits) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 100'000;
+  const auto id = cluster.submit_job(2);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 4; }));
+  cluster.store->refuse(add_checkpoint);
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  cluster.simulation.pass(3min);
+  EXPECT_EQ(cluster.job(id).state, JobState::stopped);
+  EXPECT_THAT(messages(cluster, id, "checkpoint.lost"), ElementsAre(HasSubstr("the disk is full")));
+  EXPECT_LT(std::ranges::count_if(cluster.store->commits(), add_checkpoint), 10) << "it was tried less and less often";
+  EXPECT_TRUE(cluster.simulation.run(cluster.head->remove_job(id)));
+}
+
+TEST(FullDisk, AJobThatOnlyWaitsForTheDiskCanBeStopped) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.checkpoint_every = 10;
+  cluster.store->refuse(add_checkpoint);
+  const auto id = cluster.submit_job(2);
+  cluster.simulation.pass(10min);
+  EXPECT_EQ(cluster.job(id).state, JobState::running);
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  cluster.simulation.pass(1min);
+  EXPECT_EQ(cluster.job(id).state, JobState::running) << "there may be room yet";
+  cluster.simulation.pass(2min);
+  EXPECT_EQ(cluster.job(id).state, JobState::succeeded);
+  EXPECT_THAT(messages(cluster, id, "checkpoint.lost"), ElementsAre(HasSubstr("at step 10")));
+}
+
+TEST(FullDisk, AHeadThatStopsDoesNotWaitForRoom) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.checkpoint_every = 10;
+  cluster.store->refuse(add_checkpoint);
+  const auto id = cluster.submit_job(2);
+  cluster.simulation.pass(10min);
+  const auto before = cluster.simulation.clock().now();
+  cluster.kill_head();
+  EXPECT_LT(cluster.simulation.clock().now() - before, 10s);
+  cluster.start_head();
+  EXPECT_EQ(cluster.job(id).state, JobState::failed) << "it ran";
+}
+
 TEST(FullDisk, WorkersKeepWhatADiskThatIsSlowerThanTheyCannotTake) {
   FakeCluster cluster;
   cluster.add_node("a", 2);

@@ -85,15 +85,38 @@ std::uint64_t attempts_for_one_more(std::uint32_t waiting, const Gang& of_each, 
   return queue.attempts() - before;
 }
 
-TEST(JobQueue, ASubmitTriesOnePlacementHoweverManyJobsWait) {
+TEST(JobQueue, ASubmitTriesOnePlacementAtMostHoweverManyJobsWait) {
   std::vector offers = {node("a", 4), node("b", 4)};
   for (const std::uint32_t waiting : {1u, 10u, 200u, 5000u}) {
-    EXPECT_EQ(attempts_for_one_more(waiting, gang(1, "gpu"), offers), 1u) << "nobody can place them";
+    EXPECT_EQ(attempts_for_one_more(waiting, gang(1, "gpu"), offers), 0u) << "it is known that nobody can place them";
   }
   for (auto& offer : offers) offer.free["cpu"] = 0;
   for (const std::uint32_t waiting : {1u, 10u, 200u, 5000u}) {
     EXPECT_EQ(attempts_for_one_more(waiting, gang(1), offers), 1u) << "they wait for room";
   }
+}
+
+TEST(JobQueue, GrowthTriesTheEqualOnesAmongImpossibleJobsOnce) {
+  JobQueue queue;
+  std::vector offers = {node("a", 4)};
+  const std::vector impossible = {gang(1, "gpu"), gang(2, "gpu"), gang(9), gang(1, "tape")};
+  constexpr std::uint64_t waiting = 10'000;
+  for (std::uint64_t order = 1; order <= waiting; ++order) {
+    queue.add("job-" + std::to_string(order), {0, order}, impossible[order % impossible.size()]);
+  }
+  EXPECT_THAT(started(queue, offers, 1), IsEmpty());
+  EXPECT_EQ(queue.attempts(), impossible.size());
+  offers.push_back(node("b", 1));
+  EXPECT_THAT(started(queue, offers, 2), IsEmpty());
+  EXPECT_EQ(queue.attempts(), 2 * impossible.size()) << "one for each kind, since the cluster has grown";
+  offers.push_back(node("c", 1));
+  offers[2].total["gpu"] = offers[2].free["gpu"] = 1;
+  const auto before = queue.attempts();
+  const auto start = queue.next(offers, 3);
+  ASSERT_TRUE(start);
+  EXPECT_EQ(start->job_id, "job-4");
+  EXPECT_EQ(queue.attempts() - before, 4u) << "three kinds of those before it, and its own";
+  EXPECT_EQ(queue.size(), waiting - 1);
 }
 
 /// The same decisions, made in the plainest way: everything is tried anew for every event.

@@ -210,7 +210,7 @@ TEST_F(NodeTableGpuTest, ALostGpuIsOfferedAgainWhenItIsBack) {
 }
 
 TEST_F(NodeTableGpuTest, ANodeInDoubtIsNotOfferedUntilItsNextHeartbeat) {
-  table_.doubt_gpus(node_->record.id);
+  table_.doubt(node_->record.id);
   EXPECT_THAT(table_.offers(), IsEmpty());
   EXPECT_TRUE(beat(true).offers_more);
   EXPECT_THAT(grant("w0", 1), ElementsAre(protocol::GpuShare{"GPU-aa", 1}));

@@ -7,6 +7,7 @@
 
 #include "base/errc.hpp"
 #include "cluster/sqlite_store.hpp"
+#include "protocol/acknowledged.hpp"
 #include "tests/cluster/bare_services.hpp"
 #include "tests/cluster/commit_log.hpp"
 #include "tests/cluster/temporary_dir.hpp"
@@ -14,6 +15,7 @@
 namespace weir::cluster {
 namespace {
 
+using testing::HasSubstr;
 using testing::IsEmpty;
 
 /// The reports of an attempt with two workers, before a store that may refuse them.
@@ -76,6 +78,26 @@ TEST_F(ReportsTest, AReportThatCouldNotBeCommittedCountsOnceWhenItIsRepeated) {
   EXPECT_EQ(losses()[0].wire_bytes, 200u);
   EXPECT_TRUE(**add(1, 1)) << "a repeat of what is committed";
   EXPECT_EQ(losses().size(), 1u);
+}
+
+TEST_F(ReportsTest, AWorkerRepeatsWhatTheStoreHasFailedWith) {
+  EXPECT_TRUE(**add(0, 1));
+  for (const Errc code : {Errc::io, Errc::internal}) {
+    store_->refuse(all, {code, "disk I/O error"});
+    const auto refused = add(1, 1);
+    EXPECT_TRUE(protocol::may_be_repeated((*refused)->error())) << (*refused)->error().message();
+    EXPECT_THAT((*refused)->error().message(), HasSubstr("disk I/O error"));
+  }
+  store_->accept();
+  EXPECT_TRUE(**add(1, 1));
+  EXPECT_EQ(losses().size(), 1u);
+}
+
+TEST_F(ReportsTest, AJobThatTheStoreDoesNotKnowIsNotReportedAgain) {
+  for (const Errc code : {Errc::conflict, Errc::cancelled}) {
+    store_->refuse(all, {code, "no more"});
+    EXPECT_EQ((*add(0, 1))->error().code, code);
+  }
 }
 
 TEST_F(ReportsTest, ARepeatIsNotAnsweredBeforeTheFirstIsAndNotBetter) {

@@ -140,6 +140,48 @@ TEST(Restart, ThatCouldNotBeRecordedIsStoppedLikeAnyOther) {
   EXPECT_EQ(cluster.job(id).state, JobState::stopped);
 }
 
+/// Whether they say of some job what `what` asks for.
+bool put_job(const std::vector<Change>& changes, bool (*what)(const JobRecord&)) {
+  return std::ranges::any_of(changes, [what](const Change& one) {
+    const auto* put = std::get_if<change::PutJob>(&one);
+    return put != nullptr && what(put->job);
+  });
+}
+bool recovers(const JobRecord& job) { return job.phase == JobPhase::recovering; }
+bool has_ended(const JobRecord& job) { return terminal(job.state); }
+
+TEST(Restart, ThatIsStoppedWhileItIsRecordedIsNotMadeByTheNextHead) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 1000;
+  const auto id = cluster.submit_job(2, one_restart);
+  ASSERT_TRUE(cluster.await_job(id, has_begun));
+  bool is_recorded = false;
+  cluster.store->hold([&](const std::vector<Change>& changes) {
+    if (!put_job(changes, recovers)) return false;
+    is_recorded = true;
+    cluster.store_process->stop();  // the disk is slow
+    return false;
+  });
+  cluster.store->refuse([](const std::vector<Change>& changes) { return put_job(changes, has_ended); });
+  cluster.spawners["a"]->kill(0);
+  ASSERT_TRUE(cluster.simulation.run_until([&] { return is_recorded; }));
+  std::optional<Result<JobRecord>> answer;
+  net::co_spawn(cluster.simulation.executor(), cluster.head->stop_job(id),
+                [&answer](const std::exception_ptr&, Result<JobRecord> job) { answer = std::move(job); });
+  cluster.simulation.settle();
+  EXPECT_FALSE(answer.has_value()) << "the head must not forget what it has answered";
+  cluster.store_process->resume();
+  ASSERT_TRUE(cluster.simulation.run_until([&] { return answer.has_value(); }));
+  ASSERT_TRUE(*answer) << answer->error().message();
+  EXPECT_EQ((*answer)->phase, JobPhase::stopping);
+  cluster.kill_head();
+  cluster.start_head();
+  cluster.simulation.pass(10s);
+  EXPECT_EQ(cluster.job(id).state, JobState::stopped);
+  EXPECT_EQ(cluster.job(id).reason, "stopped on request; the head restarted before the job had ended");
+}
+
 TEST(Restart, GetsItsRoomBackBeforeThoseThatCameLater) {
   FakeCluster cluster;
   cluster.add_node("a", 2);

@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +47,7 @@ class StoreTest : public ::testing::Test {
     auto opened = open_sqlite_store({.file = file(),
                                      .stream_items_max = stream_items_max_,
                                      .stream_bytes_max = stream_bytes_max_,
+                                     .cluster_events_max = cluster_events_max_,
                                      .cleared_rows_max = cleared_rows_max_},
                                     net::make_strand(simulation_.executor()), simulation_.executor());
     ASSERT_TRUE(opened) << opened.error().message();
@@ -65,6 +65,7 @@ class StoreTest : public ::testing::Test {
   runtime::testing::Simulation simulation_{1};
   std::uint64_t stream_items_max_ = 1000;
   std::uint64_t stream_bytes_max_ = 64 << 20;
+  std::uint64_t cluster_events_max_ = 100'000;
   std::uint32_t cleared_rows_max_ = 20'000;
   std::shared_ptr<Store> store_;
 };
@@ -293,6 +294,36 @@ TEST_F(StoreTest, TheStreamIsBoundedInBytes) {
   EXPECT_EQ(page->oldest, 6u);
 }
 
+TEST_F(StoreTest, EventsOfTheClusterAreBoundedAndThoseOfAJobStay) {
+  ASSERT_TRUE(commit(add_job("a")));
+  const auto add = [this](const std::string& job, int count) {
+    for (int i = 0; i < count; ++i) {
+      std::vector<Change> changes;
+      changes.push_back(change::AddEvent{{0, {}, job, Severity::info, "kind", "x", "", {}}});
+      ASSERT_TRUE(commit(std::move(changes)));
+    }
+  };
+  const auto events = [this](const std::string& job) {
+    return simulation_.run(store_->events({.job_id = job, .limit = 1000}))->events;
+  };
+  add("a", 60);
+  add("", 300);
+  EXPECT_THAT(events(""), SizeIs(300));
+  cluster_events_max_ = 50;
+  cleared_rows_max_ = 100;
+  reopen();
+  add("", 1);
+  EXPECT_THAT(events(""), SizeIs(201)) << "what has gathered before is deleted bit by bit";
+  add("", 2);
+  EXPECT_THAT(events(""), SizeIs(50));
+  add("", 4);
+  EXPECT_THAT(events(""), SizeIs(54)) << "not each event deletes another";
+  add("", 1);
+  ASSERT_THAT(events(""), SizeIs(50));
+  EXPECT_EQ(events("").front().sequence, 60u + 300 + 8 - 49);
+  EXPECT_THAT(events("a"), SizeIs(60));
+}
+
 TEST_F(StoreTest, DownSamplingKeepsTheExtremes) {
   ASSERT_TRUE(commit(add_job("a")));
   std::vector<MetricRow> rows;
@@ -497,42 +528,6 @@ TEST_F(StoreTest, WhatIsNoStoreIsRefused) {
   Database(foreign, false).execute("CREATE TABLE t (x)");
   EXPECT_THAT(open_file(foreign).error().context, HasSubstr("another program"));
   EXPECT_EQ(open_file(dir_.path() / "no" / "such" / "dir").error().code, Errc::io);
-}
-
-TEST_F(StoreTest, ADiskThatRefusesToWriteIsATypedErrorAndTheStoreGoesOn) {
-  ASSERT_TRUE(commit(add_job("before")));
-  rlimit usual{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &usual), 0);
-  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
-  const rlimit small{256 << 10, usual.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  std::vector<Change> large = add_job("large");
-  large.push_back(change::Publish{StreamKind::log, "large", std::string(4 << 20, 'x')});
-  const auto refused = commit(std::move(large));
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &usual), 0);
-  ::signal(SIGXFSZ, handler);
-  ASSERT_FALSE(refused);
-  EXPECT_TRUE(refused.error().code == Errc::io || refused.error().code == Errc::exhausted);
-  EXPECT_TRUE(commit(add_job("after")));
-  EXPECT_FALSE(*simulation_.run(store_->job("large")));
-  EXPECT_TRUE(*simulation_.run(store_->job("before")));
-}
-
-TEST_F(StoreTest, ACommitWithoutChangesFailsWhileTheDiskRefusesToWrite) {
-  rlimit usual{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &usual), 0);
-  const auto handler = ::signal(SIGXFSZ, SIG_IGN);
-  const rlimit none{1, usual.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &none), 0);
-  const auto refused = commit(add_job("a"));
-  const auto nothing = commit({});
-  const auto again = commit({});
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &usual), 0);
-  ::signal(SIGXFSZ, handler);
-  EXPECT_FALSE(refused);
-  EXPECT_FALSE(nothing || again);
-  EXPECT_TRUE(commit({}));
-  EXPECT_TRUE(commit(add_job("a")));
 }
 
 TEST_F(StoreTest, AClosedStoreSaysSo) {

@@ -135,6 +135,19 @@ TEST(Survival, ANodeThatComesBackTooLateHasEndedItsWorkersBeforeItIsGivenNew) {
   EXPECT_EQ(cluster.await_end(cluster.submit_job(2)).state, JobState::succeeded);
 }
 
+TEST(Survival, AnOrderThatANodeGetsAfterItsLeaseCostsOneAttempt) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
+  cluster.spawners["a"]->fail_next({Errc::conflict, "node a holds another lease by now"});
+  const auto id = cluster.submit_job(1, {{"fault_tolerance", {{"max_restarts", 1}}}});
+  EXPECT_EQ(cluster.await_phase(id, JobPhase::recovering).phase, JobPhase::recovering)
+      << "nothing is placed there before the node is heard of again: it would cost one restart after the other";
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_EQ(ended.restarts, 1u);
+}
+
 TEST(Survival, AnAgentStoppedBeyondItsLeaseIsLostAndItsWorkersEndBeforeTheRestart) {
   Running running(1);
   auto& cluster = running.cluster;

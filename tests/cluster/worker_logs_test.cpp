@@ -12,6 +12,12 @@
 namespace weir::cluster {
 namespace {
 
+net::awaitable<Result<void>> outcome(net::awaitable<Result<std::optional<change::Publish>>> call) {
+  const auto appended = co_await std::move(call);
+  if (!appended) co_return appended.error();
+  co_return Result<void>();
+}
+
 /// Logs of a job whose files are on a disk that may be slow.
 class WorkerLogsTest : public ::testing::Test {
  protected:
@@ -25,7 +31,7 @@ class WorkerLogsTest : public ::testing::Test {
 
   /// Appends a piece; what comes of it is known later.
   Answer append(WorkerLogs& logs, std::uint64_t offset, std::string text) {
-    return begin(services_, simulation_, logs.append(0, offset, std::move(text)));
+    return begin(services_, simulation_, outcome(logs.append(0, offset, std::move(text))));
   }
   std::string text() const { return job_files::read_log(file(), 0, 1000)->text; }
   std::filesystem::path file() const { return job_files::log_file(services_.job_dir("job"), 0); }

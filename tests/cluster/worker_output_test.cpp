@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/cluster/fake_cluster.hpp"
 
 namespace weir::cluster {
@@ -51,6 +53,21 @@ TEST(WorkerOutput, OfAnyNumberOfWorkersFitsAMessage) {
   for (const std::uint32_t rank : {0u, 259u}) {
     EXPECT_EQ(std::filesystem::file_size(job.file(rank)), lines.size() + job.first_line(rank).size());
   }
+}
+
+TEST(WorkerOutput, OfManyWorkersIsCommittedTogether) {
+  Printing job(40);
+  const auto publishes_output = [](const std::vector<Change>& changes) {
+    return std::ranges::any_of(changes, [](const Change& one) {
+      const auto* item = std::get_if<change::Publish>(&one);
+      return item != nullptr && item->kind == StreamKind::log;
+    });
+  };
+  const auto& commits = job.cluster.store->commits();
+  const auto before = std::ranges::count_if(commits, publishes_output);
+  job.print("one\n");
+  EXPECT_LE(std::ranges::count_if(commits, publishes_output) - before, 4) << "the node sends it in a message or a few";
+  for (const std::uint32_t rank : {0u, 39u}) EXPECT_EQ(job.log(rank), job.first_line(rank) + "one\n");
 }
 
 TEST(WorkerOutput, ALogThatCannotBeWrittenHoldsUpNoOtherWorker) {
