@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -353,11 +354,14 @@ TEST(HopsRound, LeavesToTheMemoryWhatItHasLeftOut) {
     rank->round->save(before);
     const at::Tensor residual = before[0].tensor.clone();
     ASSERT_GT(residual.abs().max().item<float>(), 0);
-    rank->round->leave({.number = 1});
+    rank->round->leave({.number = 1}, std::array{0U});
     EXPECT_TRUE(rank->compression.memory->unsent()->find({.tensor = 0})->equal(residual * double{ranks}));
     std::vector<NamedTensor> after;
     rank->round->save(after);
     EXPECT_EQ(after[0].tensor.count_nonzero().item<std::int64_t>(), 0);
+    const auto other = std::ranges::find(after, "owned.p1", &NamedTensor::name);
+    ASSERT_NE(other, after.end());
+    EXPECT_GT(other->tensor.count_nonzero().item<std::int64_t>(), 0) << "only p0 travels in another way";
   }
 }
 

@@ -1,5 +1,5 @@
 // That nothing is lost where a bucket's route changes from owners to gathered payloads or to plain numbers, as `auto`
-// lets it.
+// lets it, or where the compressor lets a parameter go dense.
 
 #include "training/exchange/owners_round.hpp"
 
@@ -58,11 +58,11 @@ class Rank {
                  .owners = group_->size()},
         round_(setting_, bucket_, /*votes=*/false, /*first_piece=*/1) {}
 
-  Task<> step(std::uint64_t number, Route route, at::Tensor gradient) {
+  Task<> step(Step step, Route route, at::Tensor gradient) {
     values_[0] = std::move(gradient);
-    round_.begin({.number = number}, route);
-    const collectives::Subject about{.version = number};
-    if (route.form != Form::coded) {
+    round_.begin(step, route);
+    const collectives::Subject about{.version = step.number};
+    if (!round_.dense_load().parameters.empty()) {
       if (auto done = round_.gather_dense(); !done) co_return done.error();
       auto summing = topology_.all_reduce(round_.dense(), round_.reduction(), about);
       if (auto done = co_await summing; !done) co_return done.error();
@@ -118,7 +118,9 @@ class Ranks {
   /// Returns the mean, which has the same bits on all ranks.
   at::Tensor step(const Route& route, const std::vector<at::Tensor>& gradients) {
     std::vector<Task<>> tasks;
-    for (std::size_t r = 0; r < ranks_.size(); ++r) tasks.push_back(ranks_[r]->step(number_, route, gradients[r]));
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      tasks.push_back(ranks_[r]->step({.number = number_, .epoch = epoch}, route, gradients[r]));
+    }
     ++number_;
     for (auto& task : tasks) task.start();
     network_->run_while_busy();
@@ -126,6 +128,8 @@ class Ranks {
     for (const auto& rank : ranks_) EXPECT_TRUE(rank->mean().equal(ranks_[0]->mean()));
     return ranks_[0]->mean();
   }
+
+  double epoch = 0;  ///< of the next steps
 
  private:
   std::unique_ptr<collectives::InProcessNetwork> network_;
@@ -186,6 +190,42 @@ TEST(EstimateOfTheMean, IsThatOfTheGradientsWhateverTheRoutesWere) {
     ranks.step(to_owners, gradients);
     for (int i = 0; i < 30; ++i) estimate = ranks.step(to_all, gradients);
     EXPECT_TRUE(estimate.allclose(mean_of(gradients), 1e-4, 1e-5)) << (estimate - mean_of(gradients)).abs().max();
+  }
+}
+
+/// In its first epoch a parameter goes dense, later a tenth of its entries is sent.
+const nlohmann::json with_warmup = {{"ratio", 0.1}, {"min_kept", 1}, {"warmup_epochs", 1}, {"value_codec", "fp32"}};
+
+/// As in a job that goes on from one with a shorter warm-up.
+TEST_P(RouteChange, ToADenseParameterSendsAllAtOnce) {
+  Ranks ranks({.memory = GetParam(), .compressor = "dgc", .params = with_warmup});
+  at::Tensor given = at::zeros({40, 5});
+  at::Tensor taken = at::zeros({40, 5});
+  ranks.epoch = 2;
+  for (std::uint64_t number = 0; number < 5; ++number) {
+    const auto gradients = gradients_of(number);
+    given += mean_of(gradients);
+    taken += ranks.step(to_owners, gradients);
+  }
+  EXPECT_FALSE(taken.allclose(given, 1e-4, 1e-5)) << "a tenth of the entries is sent";
+  ranks.epoch = 0;
+  taken += ranks.step(to_owners, nothing);
+  EXPECT_TRUE(taken.allclose(given, 1e-4, 1e-5)) << (taken - given).abs().max();
+}
+
+TEST(EstimateOfTheMean, IsThatOfTheGradientsAfterADenseParameter) {
+  const auto gradients = gradients_of(1);
+  Ranks ranks({.memory = "ef21", .compressor = "dgc", .params = with_warmup});
+  ranks.epoch = 2;
+  at::Tensor estimate;
+  for (int i = 0; i < 3; ++i) estimate = ranks.step(to_owners, gradients);
+  EXPECT_FALSE(estimate.allclose(mean_of(gradients), 1e-4, 1e-5)) << "a tenth of the entries is sent";
+  for (const double epoch : {0, 2}) {
+    ranks.epoch = epoch;
+    for (int i = 0; i < 3; ++i) {
+      estimate = ranks.step(to_owners, gradients);
+      EXPECT_TRUE(estimate.allclose(mean_of(gradients), 1e-4, 1e-5)) << (estimate - mean_of(gradients)).abs().max();
+    }
   }
 }
 

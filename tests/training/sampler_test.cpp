@@ -126,6 +126,21 @@ TEST(Sampler, KnowsManyClasses) {
   for (const auto position : epoch_of(last, 0)) EXPECT_GE(classes[position], 49'152u);
 }
 
+TEST(Sampler, DirichletUsesEveryExampleOnceWithAsManyClassesAsExamples) {
+  constexpr std::size_t examples = 65'536;
+  std::vector<std::uint16_t> classes(examples);
+  for (std::size_t i = 0; i < examples; ++i) classes[i] = static_cast<std::uint16_t>(examples - 1 - i);
+  std::vector<bool> seen(examples);
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    auto sampler = sampler_of(Partition::dirichlet, rank, classes);
+    for (const auto position : epoch_of(sampler, 0)) {
+      EXPECT_FALSE(seen[position]) << position << " twice";
+      seen[position] = true;
+    }
+  }
+  EXPECT_EQ(std::ranges::count(seen, true), static_cast<std::ptrdiff_t>(examples));
+}
+
 TEST(Sampler, ByClassNeedsAClassForEachRank) {
   const auto classes = ten_classes(1100);
   const auto make = [&](std::uint32_t ranks) {

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "base/errc.hpp"
+#include "training/datasets/mixture.hpp"
 #include "training/datasets/random.hpp"
 
 namespace weir::training {
@@ -40,21 +42,19 @@ std::size_t count_classes(std::span<const std::uint16_t> classes) {
   return static_cast<std::size_t>(std::ranges::count(seen, true));
 }
 
-/// Removes and returns one example. Its class is drawn with `weights` from the classes that have some left.
-std::uint32_t draw(std::vector<Positions>& left, const std::vector<double>& weights, Random& random) {
-  double total = 0;
-  for (std::size_t c = 0; c < left.size(); ++c) total += left[c].empty() ? 0 : weights[c];
-  double mark = random.uniform() * total;
-  std::size_t chosen = left.size();
-  for (std::size_t c = 0; c < left.size(); ++c) {
-    if (left[c].empty()) continue;
-    chosen = c;
-    mark -= weights[c];
-    if (mark <= 0) break;
+/// A mixture from a Dirichlet distribution.
+Mixture draw_mixture(double alpha, std::size_t classes, Random& random) {
+  constexpr double whole = 0x1p60;
+  std::vector<double> shares(classes);
+  for (double& share : shares) share = random.gamma(alpha);
+  const double sum = std::max(std::accumulate(shares.begin(), shares.end(), 0.0), 1e-300);
+  std::vector<std::uint64_t> weights;
+  weights.reserve(classes);
+  for (const double share : shares) {
+    // The lower limit keeps every class reachable for a rank whose other classes are used up.
+    weights.push_back(static_cast<std::uint64_t>(whole * std::max(share / sum, 1e-12)));
   }
-  const auto position = left[chosen].back();
-  left[chosen].pop_back();
-  return position;
+  return Mixture(std::move(weights));
 }
 
 /// The ranks take turns, one example each, so that all shards have the same size whatever the mixtures are.
@@ -63,18 +63,23 @@ Positions draw_by_mixture(const Sampler::Options& options, std::span<const std::
   for (std::size_t i = 0; i < classes.size(); ++i) left[classes[i]].push_back(static_cast<std::uint32_t>(i));
   Random random(options.seed, mixture_stream);
   for (auto& positions : left) random.shuffle(std::span(positions));
-  std::vector<std::vector<double>> weights(options.world, std::vector<double>(left.size()));
-  for (auto& mixture : weights) {
-    for (auto& weight : mixture) weight = random.gamma(options.dirichlet_alpha);
-    const double sum = std::max(std::accumulate(mixture.begin(), mixture.end(), 0.0), 1e-300);
-    // The lower limit keeps every class reachable for a rank whose other classes are used up.
-    for (auto& weight : mixture) weight = std::max(weight / sum, 1e-12);
+  std::vector<Mixture> mixtures;
+  for (std::uint32_t rank = 0; rank < options.world; ++rank) {
+    mixtures.push_back(draw_mixture(options.dirichlet_alpha, left.size(), random));
+  }
+  const auto use_up = [&mixtures](std::size_t of_class) {
+    for (Mixture& mixture : mixtures) mixture.remove(of_class);
+  };
+  for (std::size_t c = 0; c < left.size(); ++c) {
+    if (left[c].empty()) use_up(c);
   }
   Positions mine;
   for (std::size_t i = 0; i < size; ++i) {
     for (std::uint32_t rank = 0; rank < options.world; ++rank) {
-      const auto position = draw(left, weights[rank], random);
-      if (rank == options.rank) mine.push_back(position);
+      const std::size_t drawn = mixtures[rank].draw(random);
+      if (rank == options.rank) mine.push_back(left[drawn].back());
+      left[drawn].pop_back();
+      if (left[drawn].empty()) use_up(drawn);
     }
   }
   return mine;

@@ -142,8 +142,6 @@ void BucketRound::begin(const Step& step, const Route& route) {
   step_ = step;
   route_ = route;
   coded_ = &round_for(route) == by_owners_.get() ? by_owners_.get() : gathering_.get();
-  // Also where plain numbers go over a topology with owners, who then encode nothing.
-  if (by_owners_ && (coded_ != by_owners_.get() || route.form != Form::coded)) by_owners_->leave(step);
   rounded_ = bucket_.coded && route.form == Form::bfloat16;
   dense_parameters_.clear();
   dense_ends_.clear();
@@ -159,6 +157,11 @@ void BucketRound::begin(const Step& step, const Route& route) {
     dense_parameters_.push_back(p);
     entries += static_cast<std::size_t>(setting_.parameters[p].tensor.numel());
     dense_ends_.push_back(entries * element_bytes);
+  }
+  // What goes dense does not pass its owners, even over a topology with owners, and sends all that the memory has.
+  if (by_owners_) {
+    const bool all = coded_ != by_owners_.get();
+    by_owners_->leave(step, all ? bucket_.parameters : dense_parameters_);
   }
   const bool there = makes_means_there();
   const bool adds_up_by_regions = setting_.regions && coded_ == by_owners_.get();  // in the memory of means on the host
@@ -310,7 +313,7 @@ Result<void> BucketRound::encode(std::uint32_t pass) {
 void BucketRound::leave_what_is_owned(const Step& step) {
   if (!by_owners_) return;
   const auto in_stream = setting_.in_stream_of(bucket_.parameters);
-  by_owners_->leave(step);
+  by_owners_->leave(step, bucket_.parameters);
 }
 
 void BucketRound::save(std::vector<NamedTensor>& state) const {

@@ -90,6 +90,14 @@ void CodedRound::let_gradients_go() {
   for (at::Tensor& view : views_) show_nothing(view);
 }
 
+void CodedRound::leave(const Step& step, std::span<const std::uint32_t> parameters) {
+  for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
+    const std::uint32_t parameter = pieces_[piece].parameter;
+    if (std::ranges::find(parameters, parameter) == parameters.end()) continue;
+    hand_over(piece, setting_.round(step, parameter));
+  }
+}
+
 Result<void> CodedRound::encode_compensated(std::uint32_t pass) {
   const bool last = pass == last_pass();
   const bool sparse = last && compressor().traits().sparse;

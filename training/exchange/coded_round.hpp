@@ -143,8 +143,9 @@ class CodedRound {
   /// Takes the results of a pass. After the last one the means are there.
   Result<void> decode(std::uint32_t pass);
 
-  /// Before a round of another kind: has the memory send what this rank keeps from round to round.
-  virtual void leave(const Step& /*step*/) {}
+  /// Before a round in which these parameters of the bucket travel in another way: has the memory send what this rank
+  /// keeps of them from round to round.
+  void leave(const Step& step, std::span<const std::uint32_t> parameters);
 
   /// What this rank keeps from round to round besides compressor and memory. The tensors alias the live ones.
   virtual void save(std::vector<NamedTensor>& /*state*/) const {}
@@ -166,6 +167,8 @@ class CodedRound {
   Result<void> begin_encoding(std::uint32_t pass);
   /// Encodes what encode() has compensated.
   virtual Result<void> encode_compensated(std::uint32_t pass);
+  /// Leaves what this rank keeps of a piece to the memory.
+  virtual void hand_over(std::size_t /*piece*/, const compressors::Round& /*round*/) {}
   /// Takes what has been gathered in a pass; in the last one, makes means of it.
   virtual Result<void> decode_gathered(std::uint32_t pass) = 0;
 

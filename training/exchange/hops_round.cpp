@@ -113,10 +113,8 @@ Result<void> HopsRound::take_from_owner(const CodedPiece& coded) {
                                       : Result<void>();
 }
 
-void HopsRound::leave(const Step& step) {
-  for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
-    sums_.hand_over(piece, *setting_.compression.memory, setting_.round(step, pieces_[piece].parameter));
-  }
+void HopsRound::hand_over(std::size_t piece, const Round& round) {
+  sums_.hand_over(piece, *setting_.compression.memory, round);
 }
 
 /// Of what `rank` encodes of a piece.

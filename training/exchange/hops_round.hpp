@@ -33,7 +33,6 @@ class HopsRound final : public CodedRound {
   Result<void> encode_combined() override;
   BytesView combined() const override { return combined_; }
 
-  void leave(const Step& step) override;
   void save(std::vector<NamedTensor>& state) const override { sums_.save(state); }
   Result<void> restore(std::span<const NamedTensor> state) override { return sums_.restore(state); }
 
@@ -42,6 +41,7 @@ class HopsRound final : public CodedRound {
     return collectives::MultiHop::hop(setting_.rank, setting_.world, number);
   }
   Result<void> encode_compensated(std::uint32_t pass) override;
+  void hand_over(std::size_t piece, const compressors::Round& round) override;
   Result<void> decode_gathered(std::uint32_t pass) override;
   Result<void> take_from_owner(const CodedPiece& coded);
   compressors::Round round_by(std::uint32_t rank, const Piece& piece) const;

@@ -93,10 +93,8 @@ Result<void> OwnersRound::decode_gathered(std::uint32_t /*pass*/) {
                             [this](std::span<const CodedPiece> pieces) { return sent_by_pieces(pieces); });
 }
 
-void OwnersRound::leave(const Step& step) {
-  for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
-    owner_.hand_over(piece, *setting_.compression.memory, setting_.round(step, pieces_[piece].parameter));
-  }
+void OwnersRound::hand_over(std::size_t piece, const Round& round) {
+  owner_.hand_over(piece, *setting_.compression.memory, round);
 }
 
 /// Puts what the owner of a piece has made of it into the mean.

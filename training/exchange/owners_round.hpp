@@ -20,13 +20,13 @@ class OwnersRound final : public CodedRound {
   Result<void> encode_combined() override;
   BytesView combined() const override { return combined_; }
 
-  void leave(const Step& step) override;
   void save(std::vector<NamedTensor>& state) const override { owner_.save(state); }
   Result<void> restore(std::span<const NamedTensor> state) override { return owner_.restore(state); }
 
  private:
   Result<void> combine(const CodedPiece& coded);
   void take_own_entries(const CodedPiece& coded);
+  void hand_over(std::size_t piece, const compressors::Round& round) override;
   Result<void> decode_gathered(std::uint32_t pass) override;
   Result<void> take_from_owner(const CodedPiece& coded);
   Result<void> add(const compressors::Selection& entries, const Piece& piece, Mean& mean, at::Tensor& part);
