@@ -47,6 +47,8 @@ Result<std::vector<std::string>> parse_path(std::string_view path) {
     if (segments.size() > parts_max) return Error{Errc::malformed, "the path has too many segments"};
     if (end == std::string_view::npos) break;
     path.remove_prefix(end + 1);
+    // "/sessions/" and an id that is empty by mistake must not mean all sessions.
+    if (path.empty()) return Error{Errc::malformed, "the path ends with a slash: something after it is missing"};
   }
   return segments;
 }

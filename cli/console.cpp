@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "base/errc.hpp"
 #include "base/printable.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
@@ -79,6 +80,13 @@ bool output_is_whole() {
   pollfd output{STDOUT_FILENO, POLLOUT, 0};
   return ::poll(&output, 1, 0) == 1 && (output.revents & (POLLERR | POLLHUP)) != 0;
 }
+
+bool output_is_open() {
+  pollfd output{STDOUT_FILENO, 0, 0};
+  return std::cout.good() && ::poll(&output, 1, 0) == 0;
+}
+
+Error unwritable() { return {Errc::io, "standard output is closed or full"}; }
 
 void print(const nlohmann::json& document) { std::cout << text_of(document, 2) << std::endl; }
 

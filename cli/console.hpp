@@ -31,6 +31,12 @@ void hold_output();
 /// Flushes standard output. Returns false if it has not taken everything; a reader that has gone wanted no more.
 bool output_is_whole();
 
+/// Whether there is still somebody, or something, to take standard output: a reader of a pipe may have gone.
+bool output_is_open();
+
+/// That standard output takes no more.
+Error unwritable();
+
 /// Prints JSON on standard output: one document, indented.
 void print(const nlohmann::json& document);
 

@@ -19,8 +19,6 @@ namespace {
 
 Error io_error(const std::string& what) { return {Errc::io, what + ": " + std::generic_category().message(errno)}; }
 
-Error unwritable() { return {Errc::io, "standard output is closed or full"}; }
-
 }  // namespace
 
 NewFile::~NewFile() {

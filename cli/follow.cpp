@@ -61,6 +61,7 @@ class LogPrinter {
       } else {
         write(worker, text(*piece, "text"));
       }
+      if (!output_is_open()) return unwritable();
       offset = next;
     }
   }
@@ -157,6 +158,7 @@ int show_logs(const Api& api, const std::string& id, int worker, bool json) {
   LogPrinter printer(api, id, worker, json);
   auto done = printer.catch_up();
   printer.finish();
+  if (!output_is_open()) return ExitCode::ok;  // unless something is lost, which the program tells
   return done ? int{ExitCode::ok} : complain(done.error());
 }
 
@@ -174,6 +176,7 @@ int follow_logs(const Api& api, const std::string& id, int worker, bool json) {
       .opened = look,
       .event = [&](const ServerSentEvent& event) -> Result<bool> {
         if (over) return false;
+        if (!output_is_open()) return unwritable();  // also where there is nothing to print for long
         const nlohmann::json data = data_of(event);
         over = event.name == "job_end" || (event.name == "job" && ended(data));
         Result<void> read;
@@ -191,6 +194,7 @@ int follow_logs(const Api& api, const std::string& id, int worker, bool json) {
   if (done && !over) done = api.client().stream("/api/v1/stream?topics=" + topics, handlers);
   printer.finish();
   if (!done && done.error().code == Errc::cancelled) return ExitCode::interrupted;
+  if (!output_is_open()) return ExitCode::ok;  // as above
   return done ? int{ExitCode::ok} : complain(done.error());
 }
 

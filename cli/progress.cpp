@@ -9,6 +9,9 @@
 namespace weir::cli {
 namespace {
 
+/// Shorter than this, the steps say little about how long those that are left take.
+constexpr double watched_min_seconds = 3;
+
 std::string printed(const char* form, double value) {
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), form, value);
@@ -94,7 +97,7 @@ std::string Progress::line(double now) const {
   }
   // The figures that a narrow terminal should show come first.
   const double watched = step_ - first_seen_step_.value_or(step_);
-  if (watched > 0 && now > first_seen_at_ && steps_total_ > step_) {
+  if (watched > 0 && now >= first_seen_at_ + watched_min_seconds && steps_total_ > step_) {
     line += "  ETA " + duration_text((steps_total_ - step_) * (now - first_seen_at_) / watched);
   }
   if (phase_ != "training" && !phase_.empty()) line += "  " + phase_ + (reason_.empty() ? "" : ": " + reason_);

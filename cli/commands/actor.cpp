@@ -59,6 +59,7 @@ void add_actor(CLI::App& program, Choice& choice) {
   auto shown = std::make_shared<One>();
   add_command(actor, choice, "show", "One actor, as JSON", shown, show)
       ->add_option("name", shown->name, "The actor's name")
+      ->check(not_empty)
       ->required();
 }
 

@@ -122,12 +122,13 @@ void add_job_checkpoints(CLI::App& job, Choice& choice) {
   auto listed = std::make_shared<Listing>();
   add_command(job, choice, "checkpoints", "A job's checkpoints, oldest first", listed, list)
       ->add_option("id", listed->id, "The job's id")
+      ->check(not_empty)
       ->required();
 
   auto fetched = std::make_shared<Download>();
   CLI::App* command =
       add_command(job, choice, "checkpoint", "Download a checkpoint, a safetensors file", fetched, fetch);
-  command->add_option("id", fetched->id, "The job's id")->required();
+  command->add_option("id", fetched->id, "The job's id")->check(not_empty)->required();
   command->add_option("step", fetched->step, "The checkpoint's step, or latest")->required()->check(check_step);
   command->add_option("--output,-o", fetched->file, "The file to write; - for standard output")->required();
   command->add_flag("--force", fetched->force, "Replace the file if there is one");

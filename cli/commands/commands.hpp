@@ -34,6 +34,9 @@ void add_doctor(CLI::App& program, Choice& choice);
 void add_version(CLI::App& program, Choice& choice);
 void add_completion(CLI::App& program, Choice& choice);
 
+/// A check of options that must not be empty, as they are where a script's variable is not set.
+inline std::string not_empty(const std::string& value) { return value.empty() ? "must not be empty" : ""; }
+
 /// Adds a command under `parent` that runs `run(settings, options)`; `options` is shared with the command line's
 /// parser and lives as long as it.
 template <class Options>

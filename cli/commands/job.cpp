@@ -204,6 +204,7 @@ void add_one(CLI::App& parent, Choice& choice, const char* name, const char* des
   auto options = std::make_shared<One>();
   add_command(parent, choice, name, description, options, run)
       ->add_option("id", options->id, "The job's id")
+      ->check(not_empty)
       ->required();
 }
 
@@ -224,7 +225,7 @@ void add_job(CLI::App& program, Choice& choice) {
 
   auto logged = std::make_shared<Logs>();
   command = add_command(job, choice, "logs", "What a job's workers have printed", logged, logs);
-  command->add_option("id", logged->id, "The job's id")->required();
+  command->add_option("id", logged->id, "The job's id")->check(not_empty)->required();
   command->add_option("--worker", logged->worker, "Only this rank")->check(CLI::Range(0, 65'535));
   command->add_flag("--follow,-f", logged->follow, "Go on until the job has ended");
 
@@ -232,7 +233,7 @@ void add_job(CLI::App& program, Choice& choice) {
 
   auto measured = std::make_shared<Metrics>();
   command = add_command(job, choice, "metrics", "A job's time series", measured, metrics);
-  command->add_option("id", measured->id, "The job's id")->required();
+  command->add_option("id", measured->id, "The job's id")->check(not_empty)->required();
   command->add_option("--name", measured->name, "Only this metric: loss, accuracy, bytes_sent, ...");
   command->add_option("--x", measured->x, "Over what")
       ->check(CLI::IsMember({"step", "wall", "bytes"}))

@@ -96,12 +96,13 @@ void add_node_queries(CLI::App& node, Choice& choice) {
   auto shown = std::make_shared<One>();
   add_command(node, choice, "show", "One node, as JSON", shown, show)
       ->add_option("id", shown->id, "The node's id or name")
+      ->check(not_empty)
       ->required();
   auto drained = std::make_shared<Drain>();
   auto* command =
       add_command(node, choice, "drain", "Place nothing more on a node, until this is undone; what runs there goes on",
                   drained, drain);
-  command->add_option("id", drained->id, "The node's id or name")->required();
+  command->add_option("id", drained->id, "The node's id or name")->check(not_empty)->required();
   command->add_flag("--undo", drained->undo, "Let the node take work again");
 }
 

@@ -57,7 +57,7 @@ void add_session(CLI::App& program, Choice& choice) {
   add_command(session, choice, "list", "Who is logged in, since when and until when", std::make_shared<None>(), list);
   auto options = std::make_shared<Revocation>();
   CLI::App* command = add_command(session, choice, "revoke", "Log a browser out, or all of them", options, revoke);
-  command->add_option("id", options->id, "The session's id, as in the list");
+  command->add_option("id", options->id, "The session's id, as in the list")->check(not_empty);
   command->add_flag("--all", options->all, "Every session");
 }
 

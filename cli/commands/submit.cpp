@@ -7,6 +7,7 @@
 #include <random>
 
 #include "base/errc.hpp"
+#include "base/json_text.hpp"
 #include "cli/api.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/console.hpp"
@@ -44,12 +45,10 @@ Result<nlohmann::json> read_spec(const std::string& file) {
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     return Error{Errc::invalid_argument, name + " is empty; a job spec is a JSON object"};
   }
-  try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& e) {
-    const std::string_view what = e.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
-    return Error{Errc::invalid_argument, name + " is not JSON: " + std::string(what.substr(what.find(' ') + 1))};
-  }
+  auto spec = parse_json_text(text);
+  if (!spec) return Error{Errc::invalid_argument, name + " " + spec.error().context};
+  if (!spec->is_object()) return Error{Errc::invalid_argument, name + " is no JSON object, as a job spec is"};
+  return spec;
 }
 
 /// Sets checkpoint.resume_from to "ID" or "ID:STEP".
@@ -171,7 +170,8 @@ void add_submit(CLI::App& program, Choice& choice) {
       ->take_all()
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--resume", options->resume, "Go on from a checkpoint: JOB (its newest) or JOB:STEP");
+  command->add_option("--resume", options->resume, "Go on from a checkpoint: JOB (its newest) or JOB:STEP")
+      ->check(not_empty);
   command
       ->add_option("--idempotency-key", options->idempotency_key,
                    "A name for this request: the same one again, with the same spec, makes no second job. By default "

@@ -6,6 +6,7 @@
 #include "cli/download.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
+#include "protocol/roles.hpp"
 
 namespace weir::cli {
 namespace {
@@ -68,6 +69,13 @@ int traffic(const Settings& settings, const Traffic& options) {
   }
   auto job = api.get(job_path(options.id));
   if (!job) return complain(job.error());
+  const auto groups = protocol::read_groups(member(*job, "spec"));
+  if (groups && protocol::count_of(*groups, protocol::Role::server) > 0) {
+    say("The workers of this job exchange with its servers: what went over which link is not recorded. `weir job "
+        "metrics " +
+        options.id + " --name bytes_sent` has what each process has sent.");
+    return ExitCode::ok;
+  }
   Table table({"OF", "NAME", "SENT", "RECEIVED"});
   for (const nlohmann::json& link : member(*answer, "links")) {
     add_row(table, "link", value_text(member(link, "from")) + " to " + value_text(member(link, "to")), link);
@@ -115,11 +123,12 @@ void add_job_traffic(CLI::App& job, Choice& choice) {
               "What a job's workers have sent each other since its last restart, by link, phase and tensor, and how",
               counted, traffic)
       ->add_option("id", counted->id, "The job's id")
+      ->check(not_empty)
       ->required();
 
   auto traced = std::make_shared<Trace>();
   CLI::App* command = add_command(job, choice, "trace", "The exchange of one step, a Chrome trace", traced, trace);
-  command->add_option("id", traced->id, "The job's id")->required();
+  command->add_option("id", traced->id, "The job's id")->check(not_empty)->required();
   command->add_option("--step", traced->step, "Which step: a recent one, or the slowest")
       ->check(CLI::IsMember({"sampled", "slowest"}))
       ->capture_default_str();

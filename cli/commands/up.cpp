@@ -2,6 +2,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
@@ -191,9 +192,14 @@ void add_up(CLI::App& program, Choice& choice) {
   CLI::App* command =
       add_command(program, choice, "up", "A head and nodes on this machine, until Ctrl-C stops all of it", options, up);
   command->add_option("--nodes", options->nodes, "How many nodes")->capture_default_str();
-  command->add_option("--cpus-per-node", options->cpus_per_node,
-                      "Cores each node offers; by default its share of the machine's, at least 2. Of the machine's "
-                      "memory and GPUs each node offers its share");
+  command
+      ->add_option("--cpus-per-node", options->cpus_per_node,
+                   "Cores each node offers; by default its share of the machine's, at least 2. Of the machine's "
+                   "memory and GPUs each node offers its share")
+      ->check([](const std::string& given) -> std::string {
+        const double cpus = std::strtod(given.c_str(), nullptr);
+        return cpus > 0 && std::isfinite(cpus) ? "" : "must be a number above 0";
+      });
   command->add_option("--listen", options->listen, "HOST:PORT for nodes; by default 127.0.0.1:6380 if it is free");
   command->add_option("--http", options->http, "HOST:PORT of API and dashboard")->capture_default_str();
   command->add_option("--allow-host", options->allow_hosts, "One more name the head is reached by (repeatable)");

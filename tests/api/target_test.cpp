@@ -16,9 +16,11 @@ TEST(Target, IsTakenApartAndDecodedOnce) {
   EXPECT_EQ(parse_target("/%252e")->segments.front(), "%2e");
 }
 
-TEST(Target, RootAndTrailingSlash) {
+TEST(Target, OnlyTheRootEndsWithASlash) {
   EXPECT_TRUE(parse_target("/")->segments.empty());
-  EXPECT_EQ(parse_target("/a/")->segments.size(), 1u);
+  EXPECT_TRUE(parse_target("/?a=b")->segments.empty());
+  EXPECT_FALSE(parse_target("/a/"));
+  EXPECT_FALSE(parse_target("/a/?a=b"));
 }
 
 TEST(Target, RefusesWhatIsNotAPlainPath) {

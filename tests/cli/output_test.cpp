@@ -74,6 +74,34 @@ TEST(Output, AReaderThatHasGoneIsNoError) {
   EXPECT_EQ(listed.err, "");
 }
 
+/// A head with a job that runs for ever, and has printed something or not.
+struct EndlessJob {
+  bool quiet = false;
+  FakeHttp head{[this](const FakeRequest& request) {
+    if (request.has("GET /api/v1/stream")) return event_stream("event: job\ndata: {\"state\": \"RUNNING\"}\n\n");
+    if (request.has("/logs?limit=1")) {
+      return answer(200, std::string(R"({"workers": [{"worker": 0, "size": )") + (quiet ? "0}]}" : "4}]}"));
+    }
+    if (request.has("/logs?worker=0&offset=0&")) return answer(200, R"({"next_offset": 4, "text": "one\n"})");
+    if (request.has("/logs?worker=0")) return answer(200, R"({"next_offset": 4, "text": ""})");
+    return answer(200, job("RUNNING", 4));
+  }};
+};
+
+TEST(Output, ALogIsNotFollowedForNobody) {
+  EndlessJob one;
+  for (const std::string json : {"--json=true", "--json=false"}) {
+    const Outcome gone = weir_with(end_reader, {"--address", one.head.address(), json, "job", "logs", "J1", "-f"});
+    EXPECT_EQ(gone.code, 0);
+    EXPECT_EQ(gone.err, "");
+    const Outcome full = weir_with(fill_output, {"--address", one.head.address(), json, "job", "logs", "J1", "-f"});
+    EXPECT_EQ(full.code, 1);
+    EXPECT_EQ(full.err, lost);
+  }
+  one.quiet = true;
+  EXPECT_EQ(weir_with(end_reader, {"--address", one.head.address(), "job", "logs", "J1", "-f"}).code, 0);
+}
+
 TEST(Output, AFullDiskCutsADownloadShort) {
   FakeHttp head([](const FakeRequest& request) {
     if (request.has("/checkpoints/10 ")) return answer(200, "abc", "application/octet-stream");

@@ -152,6 +152,15 @@ TEST(Progress, OneLineTellsHowFarAndHowLong) {
   EXPECT_FALSE(progress.ended());
 }
 
+TEST(Progress, EstimatesNothingFromTheFirstMoments) {
+  Progress progress;
+  progress.take_job({{"state", "RUNNING"}, {"phase", "training"}, {"step", 20}, {"steps_total", 120}}, 100);
+  progress.take_metrics(metrics({{"loss", 0.5}}, 22), 102.9);
+  EXPECT_EQ(progress.line(102.9), "step 22/120  18%  loss 0.5");
+  progress.take_metrics(metrics({{"loss", 0.5}}, 22), 103);
+  EXPECT_EQ(progress.line(103), "step 22/120  18%  ETA 2:27  loss 0.5");
+}
+
 TEST(Progress, IgnoresSingleWorkersAndRecordsItDoesNotKnow) {
   Progress progress;
   progress.take_job({{"state", "RUNNING"}, {"phase", "training"}, {"step", 1}}, 0);
