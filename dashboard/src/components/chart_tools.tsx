@@ -30,10 +30,13 @@ export function useChartView(metrics: Metrics, logKey: string, usual: readonly s
   const { query } = route.value;
   const axis = axes.find(({ value }) => value === query.get('x'))?.value ?? 'step';
   const zoomText = query.get('zoom') ?? '';
-  useEffect(
-    () => void metrics.setAxis(axis).then(() => metrics.setZoom(zoomOf(zoomText))),
-    [metrics, axis, zoomText],
-  );
+  useEffect(() => {
+    let over = false; // the URL has changed while the axis was being read
+    void metrics.setAxis(axis).then(() => (over ? undefined : metrics.setZoom(zoomOf(zoomText))));
+    return () => {
+      over = true;
+    };
+  }, [metrics, axis, zoomText]);
   const setZoom = (zoom: Zoom | null) => setQuery({ zoom: zoom && `${exact(zoom.from)}~${exact(zoom.to)}` });
   useEffect(() => {
     escape.value = () => setZoom(null);

@@ -2,7 +2,6 @@ import type { Event } from '../api/types';
 import { time } from '../format';
 import { Ago } from './ui';
 
-/** The message of an event that is of no job names its node itself. */
 export function EventTable({ events }: { events: readonly Event[] }) {
   return (
     <ol class="events">
@@ -13,7 +12,7 @@ export function EventTable({ events }: { events: readonly Event[] }) {
           </span>
           <span class="event-what">
             <b>{event.severity === 'info' ? event.kind : `${event.severity}: ${event.kind}`}</b> {event.message}
-            {event.job && event.node && <span class="faint"> on {event.node}</span>}
+            {event.node && !event.message.includes(event.node) && <span class="faint"> on {event.node}</span>}
           </span>
         </li>
       ))}

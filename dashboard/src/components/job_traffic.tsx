@@ -1,6 +1,7 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import { isTerminal, type Job } from '../api/types';
 import { byteRows, stepOf } from '../charts/traffic';
+import { getAt } from '../forms/pointer';
 import { bytes, count, seconds } from '../format';
 import { rankNames } from '../ranks';
 import { route, setQuery } from '../router';
@@ -36,7 +37,7 @@ export function JobTrafficView({ job }: { job: Job }) {
   if (totals.workers.length === 0) {
     return (
       <Card title="Traffic">
-        <Empty title="Nothing has been exchanged yet">Workers report it every one or two seconds.</Empty>
+        <NoTraffic job={job} />
       </Card>
     );
   }
@@ -60,7 +61,7 @@ export function JobTrafficView({ job }: { job: Job }) {
           <Empty title="One worker has nobody to talk to" />
         )}
       </Card>
-      <ExchangePlan plan={totals.plan} />
+      {(totals.plan !== null || awaitsPlan(job)) && <ExchangePlan plan={totals.plan} />}
       <div class="traffic-bars">
         <Card title="By phase">
           <Bars label="Bytes by phase" columns={['Phase', ...directions]} rows={byteRows(totals.phases)} />
@@ -103,6 +104,23 @@ export function JobTrafficView({ job }: { job: Job }) {
       </Card>
     </>
   );
+}
+
+/** Neighbours that mix their models have no plan. */
+function awaitsPlan(job: Job): boolean {
+  return !isTerminal(job.state) && getAt(job.spec, '/training/mode') !== 'gossip';
+}
+
+function NoTraffic({ job }: { job: Job }) {
+  if (job.workers?.some(({ role }) => role === 'server')) {
+    return (
+      <Empty title="Not recorded by link">
+        Workers of this job exchange with servers. What each has sent is under Training.
+      </Empty>
+    );
+  }
+  if (isTerminal(job.state)) return <Empty title="Nothing was exchanged" />;
+  return <Empty title="Nothing has been exchanged yet">Workers report it every one or two seconds.</Empty>;
 }
 
 function StepPart({

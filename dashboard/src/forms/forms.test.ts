@@ -172,13 +172,23 @@ describe('formGroups', () => {
   });
 
   it('knows what a new choice makes meaningless', () => {
-    expect(dependents('/compression/name')).toEqual([
+    expect(dependents('/compression/name', {})).toEqual([
       '/compression/params',
       '/compression/memory',
       '/compression/memory_params',
     ]);
-    expect(dependents('/model/name')).toEqual(['/model/params']);
-    expect(dependents('/training/optimizer/name')).toEqual([]);
+    expect(dependents('/model/name', {})).toEqual(['/model/params']);
+    expect(dependents('/resources/workers', {})).toEqual(['/resources/min_workers']);
+  });
+
+  it('keeps of an optimizer what the next one takes, too', () => {
+    const numbers = (...names: string[]) => ({
+      properties: Object.fromEntries(names.map((name) => [name, { type: 'number' }])),
+    });
+    const optimizers = [entry('sgd', numbers('lr', 'momentum')), entry('adam', numbers('lr', 'beta1'))];
+    const of_both = { ...catalog, optimizers } as unknown as Catalog;
+    const adam = { training: { optimizer: { name: 'adam', lr: 0.1, momentum: 0.9 } } };
+    expect(dependents('/training/optimizer/name', adam, of_both)).toEqual(['/training/optimizer/momentum']);
   });
 });
 

@@ -119,8 +119,43 @@ describe('SubmitForm', () => {
     expect(warned.value).toEqual({ job: 'a', warnings });
   });
 
+  it('is not held up by what was typed into a field that is gone', async () => {
+    const compressor_params = { ratio: { type: 'number', minimum: 0 } };
+    const shapes: Record<string, unknown> = {
+      '/api/v1/catalog': {
+        ...Object.fromEntries(
+          ['models', 'datasets', 'memories', 'modes', 'topologies', 'optimizers', 'lr_schedules'].map((kind) => [
+            kind,
+            [],
+          ]),
+        ),
+        compressors: [
+          { name: 'none', summary: '', params: {} },
+          { name: 'topk', summary: '', params: { properties: compressor_params } },
+        ],
+      },
+      '/openapi.json': {
+        components: {
+          schemas: { JobSpec: { properties: { compression: { properties: { name: { type: 'string' } } } } } },
+        },
+      },
+    };
+    vi.stubGlobal('fetch', (path: string) => Promise.resolve(new Response(JSON.stringify(shapes[path]))));
+    const form = new SubmitForm();
+    await form.load(null, null);
+    form.edit('{"compression": {"name": "topk"}}');
+    form.type(ratio, 'much');
+    expect(form.unfit.value).toBe(true);
+    form.spec.value = { compression: { name: 'none' } };
+    expect(form.faultOf(ratio.pointer)).not.toBeNull();
+    expect(form.unfit.value).toBe(false);
+  });
+
   it('runs an earlier job again, or goes on from its checkpoint', () => {
-    const job = { id: 'a', spec: { model: { name: 'lenet' }, checkpoint: { keep: 3, resume_from: null } } };
+    const job = {
+      id: 'a',
+      spec: { model: { name: 'lenet' }, checkpoint: { keep: 3, resume_from: null }, resources: { min_workers: 2 } },
+    };
     expect(startingFrom(job as unknown as Job, null)).toEqual({ model: { name: 'lenet' }, checkpoint: { keep: 3 } });
     expect(startingFrom(job as unknown as Job, 250)).toEqual({
       model: { name: 'lenet' },

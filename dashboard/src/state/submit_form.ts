@@ -58,8 +58,12 @@ export class SubmitForm {
     });
   }
 
-  /** Something was typed that is no value of its field. */
-  readonly unfit = computed(() => [...this.typed.value.values()].some(({ fault }) => fault !== null));
+  /** Something was typed that is no value of its field. What was typed into a field that is gone does not count. */
+  readonly unfit = computed(() => {
+    const fields = this.groups.value.flatMap((group) => group.fields);
+    const isThere = (at: string) => this.shapes.data.value === null || fields.some(({ pointer }) => pointer === at);
+    return [...this.typed.value].some(([pointer, { fault }]) => fault !== null && isThere(pointer));
+  });
 
   /** What the field shows: what was typed, else the spec's value. "0." is 0, and on its way to 0.25. */
   shown(of: FormField): string {
@@ -79,7 +83,7 @@ export class SubmitForm {
       return;
     }
     let spec = setAt(this.spec.value, of.pointer, parsed.value);
-    for (const pointer of dependents(of.pointer)) {
+    for (const pointer of dependents(of.pointer, spec, this.shapes.data.value?.catalog)) {
       spec = setAt(spec, pointer, undefined);
       for (const other of typed.keys()) {
         if (other === pointer || other.startsWith(`${pointer}/`)) typed.delete(other);
@@ -156,5 +160,7 @@ export function firstSpec(catalog: Catalog): Spec {
 /** The spec of an earlier job, to run again; with a step it goes on from that checkpoint. */
 export function startingFrom(job: Job, step: number | null): Spec {
   const resume = step === null ? null : { job: job.id, step };
-  return setAt(job.spec, '/checkpoint/resume_from', resume ?? undefined);
+  // The head has completed min_workers to the number of workers, which may be changed here.
+  const spec = setAt(job.spec, '/resources/min_workers', undefined);
+  return setAt(spec, '/checkpoint/resume_from', resume ?? undefined);
 }
