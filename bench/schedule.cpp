@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "cluster/head.hpp"
+#include "cluster/job_queue.hpp"
 #include "cluster/node.hpp"
 #include "cluster/sqlite_store.hpp"
 #include "runtime/event_loop.hpp"
@@ -42,6 +43,8 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::uint32_t nodes = 150;
 constexpr std::uint32_t queued = 200;
+constexpr std::uint32_t growing_nodes = 1000;  // of the case that tries the impossible jobs again
+constexpr std::uint32_t impossible_jobs = 10'000;
 constexpr int samples = 200;
 constexpr const char* secret = "bench";
 constexpr const char* version = "bench";
@@ -217,6 +220,38 @@ Sample measure_disk(const std::filesystem::path& directory) {
   return taken;
 }
 
+/// Times what the head's strand does in one turn when a node joins and a long queue of equal jobs fits no idle node.
+Sample measure_growth() {
+  std::vector<cluster::NodeOffer> offers;
+  for (std::uint32_t i = 0; i < growing_nodes; ++i) {
+    const std::string name = "n" + std::to_string(i);
+    const protocol::Resources resources{{"cpu", 8}, {"memory", 64e9}};
+    offers.push_back({name, name, resources, resources, true, {}});
+  }
+  cluster::JobQueue queue;
+  const cluster::Gang gang{{{8, {{"cpu", 1}, {"gpu", 1}}}}};
+  for (std::uint64_t order = 0; order < impossible_jobs; ++order) {
+    queue.add("job-" + std::to_string(order), {0, order}, gang);
+  }
+  std::uint64_t growth = 0;
+  return measure([&] {
+    if (queue.next(offers, ++growth)) fail("an impossible job is placed");
+  });
+}
+
+void print_growth(const Options& options, const Sample& ours) {
+  if (options.json) {
+    const nlohmann::json line{{"bench", "schedule"},
+                              {"name", "growth"},
+                              {"case", {{"nodes", growing_nodes}, {"queued", impossible_jobs}}},
+                              {"metrics", {{"p50_ms", ours.p50}, {"p99_ms", ours.p99}}}};
+    std::cout << line.dump() << std::endl;
+    return;
+  }
+  std::cout << std::left << std::setw(12) << "growth" << std::right << std::fixed << std::setprecision(2)
+            << std::setw(10) << ours.p50 << " ms p50" << std::setw(10) << ours.p99 << " ms p99" << std::endl;
+}
+
 void print(const Options& options, const std::string& name, const Sample& ours, const Sample& disk) {
   if (options.json) {
     const nlohmann::json line{
@@ -237,6 +272,7 @@ void print(const Options& options, const std::string& name, const Sample& ours, 
 
 int schedule(const Options& options) {
   const std::regex filter(options.filter);
+  if (std::regex_search("growth", filter)) print_growth(options, measure_growth());
   const Agents agents;
   spdlog::set_level(spdlog::level::err);
   const Directory directory;
