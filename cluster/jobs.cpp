@@ -325,7 +325,11 @@ net::awaitable<Result<void>> Jobs::remove_job(std::string id) {
   if (!job) co_return job.error();
   if (!*job) co_return Error{Errc::not_found, "there is no job " + id};
   if (!terminal((*job)->state)) {
-    co_return Error{Errc::conflict, "job " + id + " is " + std::string(to_string((*job)->state)) + "; stop it first"};
+    const bool stopping = (*job)->phase == JobPhase::stopping;
+    co_return Error{Errc::conflict,
+                    "job " + id +
+                        (stopping ? " is still stopping: wait until it is STOPPED"
+                                  : " is " + std::string(to_string((*job)->state)) + "; stop it first")};
   }
   std::vector<Change> changes;
   changes.push_back(change::RemoveJob{id});
