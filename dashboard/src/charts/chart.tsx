@@ -13,6 +13,8 @@ import type { Bucket, Points } from './series';
 
 export interface ChartLine extends Label {
   series: Points;
+  /** Which line style it has, if not that of its place. */
+  style?: number;
 }
 
 export interface ChartProps {
@@ -63,9 +65,9 @@ export function Chart(props: ChartProps) {
   latest.current = props;
   const hovered = useSignal<number | null>(null);
   const theme = shownTheme.value;
-  const styles = lines.map((_, index) => lineStyle(index, theme));
+  const styles = lines.map(({ style }, index) => lineStyle(style ?? index, theme));
   const smoothed = props.smoothing > 0;
-  const labels = lines.map(({ label }) => label).join();
+  const labels = lines.map(({ label, style }) => `${label} ${style ?? ''}`).join();
   const points = lines.map(({ series }) => series.points);
   const bare = points.every((line) => line.length === 0);
 
@@ -147,7 +149,7 @@ export function Chart(props: ChartProps) {
   );
 }
 
-function Swatch({ style }: { style: LineStyle }) {
+export function Swatch({ style }: { style: LineStyle }) {
   return (
     <svg width="26" height="8" aria-hidden="true">
       <line

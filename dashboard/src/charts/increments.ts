@@ -7,6 +7,9 @@ function decimal(from: number, to: number): number[] {
 
 export const wholeIncrements = decimal(0, 15);
 
+/** Of one, down to hundredths of a percent. */
+export const shareIncrements = decimal(-4, 0);
+
 const day = 86_400;
 const clock = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200];
 

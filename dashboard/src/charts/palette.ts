@@ -11,6 +11,7 @@ export function firstOf(most: number, all: number): string {
 /**
  * Line styles in the order they are given out: colours that people with any of the common colour deficiencies can tell
  * apart (after Okabe and Ito, darkened or lightened to at least 3:1 on each background), each with its own dashes.
+ * Where there are more lines than colours, those that come round again have other dashes.
  */
 const colours = {
   light: ['#0068a8', '#c04a00', '#007a5a', '#9c3d7c', '#7a6200', '#4f5d6b', '#1490c9', '#a3282f'],
@@ -24,5 +25,5 @@ export interface LineStyle {
 }
 
 export function lineStyle(index: number, theme: 'light' | 'dark'): LineStyle {
-  return { colour: colours[theme][index % 8] ?? '#888888', dash: dashes[index % 8] ?? [] };
+  return { colour: colours[theme][index % 8] ?? '#888888', dash: dashes[(index + Math.floor(index / 8)) % 8] ?? [] };
 }

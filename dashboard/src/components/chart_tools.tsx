@@ -3,7 +3,7 @@ import { useEffect } from 'preact/hooks';
 import type { MetricsAxis } from '../api/types';
 import { escape } from '../keys';
 import { route, setQuery } from '../router';
-import type { Metrics, Zoom } from '../state/metrics';
+import type { Zoom } from '../state/metrics';
 import { Choice } from './ui';
 
 /** How charts are shown: everything of it is in the URL. */
@@ -16,6 +16,12 @@ export interface ChartView {
   setLog: (chart: string, on: boolean) => void;
 }
 
+/** What is charted: the series of a job, or of several. */
+export interface Charted {
+  setAxis: (axis: MetricsAxis) => Promise<void>;
+  setZoom: (zoom: Zoom | null) => Promise<void>;
+}
+
 const axes: readonly { value: MetricsAxis; label: string }[] = [
   { value: 'step', label: 'Step' },
   { value: 'wall', label: 'Time' },
@@ -26,17 +32,17 @@ const axes: readonly { value: MetricsAxis; label: string }[] = [
  * Keeps the series on the axis and stretch that the URL names. `logKey` is where the URL has the charts with a log
  * axis; `usual` are those that have one if it has nothing.
  */
-export function useChartView(metrics: Metrics, logKey: string, usual: readonly string[]): ChartView {
+export function useChartView(charted: Charted, logKey: string, usual: readonly string[]): ChartView {
   const { query } = route.value;
   const axis = axes.find(({ value }) => value === query.get('x'))?.value ?? 'step';
   const zoomText = query.get('zoom') ?? '';
   useEffect(() => {
     let over = false; // the URL has changed while the axis was being read
-    void metrics.setAxis(axis).then(() => (over ? undefined : metrics.setZoom(zoomOf(zoomText))));
+    void charted.setAxis(axis).then(() => (over ? undefined : charted.setZoom(zoomOf(zoomText))));
     return () => {
       over = true;
     };
-  }, [metrics, axis, zoomText]);
+  }, [charted, axis, zoomText]);
   const setZoom = (zoom: Zoom | null) => setQuery({ zoom: zoom && `${exact(zoom.from)}~${exact(zoom.to)}` });
   useEffect(() => {
     escape.value = () => setZoom(null);
@@ -56,8 +62,16 @@ export function useChartView(metrics: Metrics, logKey: string, usual: readonly s
   };
 }
 
-/** The axis, the smoothing and the way back from a zoom; `children` stand in between. */
-export function ChartTools({ view, job, children }: { view: ChartView; job: string; children?: ComponentChildren }) {
+/** The axis, the smoothing and the way back from a zoom; `children` stand in between, what exports the series last. */
+export function ChartTools({
+  view,
+  csv,
+  children,
+}: {
+  view: ChartView;
+  csv: ComponentChildren;
+  children?: ComponentChildren;
+}) {
   return (
     <div class="toolbar">
       <span class="tool">
@@ -92,10 +106,17 @@ export function ChartTools({ view, job, children }: { view: ChartView; job: stri
       ) : (
         <span class="faint">Drag over a chart to zoom</span>
       )}
-      <a href={`/api/v1/jobs/${encodeURIComponent(job)}/metrics?format=csv&points=all`} download={`${job}.csv`}>
-        CSV
-      </a>
+      {csv}
     </div>
+  );
+}
+
+/** Every recorded point of a job. */
+export function JobCsv({ job }: { job: string }) {
+  return (
+    <a href={`/api/v1/jobs/${encodeURIComponent(job)}/metrics?format=csv&points=all`} download={`${job}.csv`}>
+      CSV
+    </a>
   );
 }
 

@@ -7,7 +7,7 @@ import { bytes, number, percent, ratio, seconds } from '../format';
 import type { RankName } from '../ranks';
 import { route, setQuery } from '../router';
 import type { JobPage } from '../state/job';
-import { ChartTools, useChartView } from './chart_tools';
+import { ChartTools, JobCsv, useChartView } from './chart_tools';
 import { ErrorPanel } from './ui';
 
 interface ChartSpec {
@@ -79,7 +79,7 @@ export function JobCharts({ page, nameOf }: { page: JobPage; nameOf: RankName })
   const error = metrics.history.error.value;
   return (
     <section aria-label="Charts">
-      <ChartTools view={view} job={page.id}>
+      <ChartTools view={view} csv={<JobCsv job={page.id} />}>
         <label class="tool">
           <input
             type="checkbox"

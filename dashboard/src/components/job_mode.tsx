@@ -12,7 +12,7 @@ import type { JobPage } from '../state/job';
 import type { Metrics } from '../state/metrics';
 import { Resource } from '../state/resource';
 import { Bars } from './bars';
-import { ChartTools, useChartView } from './chart_tools';
+import { ChartTools, JobCsv, useChartView } from './chart_tools';
 import { Card, Empty, ErrorPanel } from './ui';
 
 /** The same for all jobs, and read when a mode is first looked at. */
@@ -41,7 +41,7 @@ export function JobMode({ page, job }: { page: JobPage; job: Job }) {
     <>
       <About job={job} mode={mode} />
       <section aria-label="Charts">
-        <ChartTools view={view} job={job.id} />
+        <ChartTools view={view} csv={<JobCsv job={job.id} />} />
         {error && <ErrorPanel error={error} retry={() => void metrics.load()} />}
         <div class="charts">
           {shown.map((chart) => (

@@ -66,7 +66,7 @@ export class JobPage implements Follower {
   /** Series of these names of every rank, or the usual ones of the job. They stand still unless they are followed. */
   series(names: readonly string[] | null): Metrics {
     const read: ReadMetrics = (query, signal) => get<Answer>(`${this.path}/metrics`, { ...query }, signal);
-    return new Metrics(read, this.points, names);
+    return new Metrics(read, this.points, names === null ? {} : { names, worker: 'all' });
   }
 
   /** Reads the series and keeps them up. Returns how to let go of them. */

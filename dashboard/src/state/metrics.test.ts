@@ -10,7 +10,7 @@ function head(names: readonly string[] | null = null) {
       signal.addEventListener('abort', () => reject(new Error('aborted')));
       asked.push({ query, signal, answer: (series) => resolve({ job: 'a', x: query.x, series }) });
     });
-  return { asked, metrics: new Metrics(read, 500, names) };
+  return { asked, metrics: new Metrics(read, 500, names === null ? {} : { names, worker: 'all' }) };
 }
 
 const loss = (step: number, value: number, worker: number | null = null): LivePoint => [

@@ -1,4 +1,4 @@
-import { signal } from '@preact/signals';
+import { signal, type Signal } from '@preact/signals';
 import { axisValue, Series } from '../charts/series';
 import type { LivePoint, Metrics as MetricsAnswer, MetricsAxis } from '../api/types';
 import { Resource } from './resource';
@@ -24,6 +24,16 @@ type Key = string;
 const keyOf = (name: string, worker: number | null): Key => `${name}/${worker ?? 'job'}`;
 const isOfJob = (key: Key) => key.endsWith('/job');
 
+/** Which series are read and kept. */
+export interface Scope {
+  /** These alone; null: all that there are. */
+  names: readonly string[] | null;
+  /** The whole job's, or those of every rank as well. */
+  worker: 'job' | 'all';
+  /** The axis to begin with. */
+  axis: MetricsAxis;
+}
+
 /** So many points are kept of all ranks together, and at most twice as many: where there are many ranks, coarser. */
 export const pointsMax = 100_000;
 
@@ -34,27 +44,30 @@ export const pointsMax = 100_000;
 export class Metrics {
   /** Counts changes: a chart draws anew when it moves. */
   readonly version = signal(0);
-  readonly axis = signal<MetricsAxis>('step');
+  readonly axis: Signal<MetricsAxis>;
   readonly zoom = signal<Zoom | null>(null);
   readonly history = new Resource<MetricsAnswer>();
   private readonly detail = new Resource<MetricsAnswer>();
   private readonly whole = new Map<Key, Series>();
   private readonly part = new Map<Key, Series>();
-  private worker: string;
+  private worker: Scope['worker'];
+  private names: Scope['names'];
   private restarts = 0;
   /** Series that have had points since the job's last restart. */
   private readonly begunAgain = new Set<Key>();
 
   /**
-   * `points`: the charts' width in pixels, since more than one point per pixel shows nothing. With `names` it is about
-   * these alone, and about every rank.
+   * `points`: the charts' width in pixels, since more than one point per pixel shows nothing. Without a scope it is
+   * about all series of the whole job.
    */
   constructor(
     private readonly read: ReadMetrics,
     private readonly points: number,
-    private readonly names: readonly string[] | null = null,
+    { names = null, worker = 'job', axis = 'step' }: Partial<Scope> = {},
   ) {
-    this.worker = names === null ? 'job' : 'all';
+    this.names = names;
+    this.worker = worker;
+    this.axis = signal(axis);
   }
 
   /** The line to draw, from the zoomed stretch if there is one. */
@@ -100,6 +113,18 @@ export class Metrics {
       }
     }
     await this.load();
+  }
+
+  /** Reads these series from now on, and forgets the others. */
+  async setNames(names: readonly string[]): Promise<void> {
+    const before = this.names;
+    if (names.join() === before?.join()) return;
+    this.names = names;
+    for (const known of [this.whole, this.part, this.begunAgain]) {
+      for (const key of known.keys()) if (!names.includes(key.slice(0, key.lastIndexOf('/')))) known.delete(key);
+    }
+    ++this.version.value;
+    if (names.some((name) => !before?.includes(name))) await this.load();
   }
 
   async setZoom(zoom: Zoom | null): Promise<void> {

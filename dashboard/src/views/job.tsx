@@ -1,19 +1,19 @@
-import type { ComponentChildren } from 'preact';
-import { useEffect } from 'preact/hooks';
 import type { Job } from '../api/types';
 import { EventTable } from '../components/events';
 import { Checkpoints } from '../components/checkpoints';
 import { JobHeader } from '../components/job_header';
+import { Later } from '../components/later';
 import { LogView } from '../components/log_view';
 import { Card, CopyButton, Empty, ErrorPanel, Skeleton } from '../components/ui';
 import { Warnings } from '../components/validate_result';
 import { WorkerTable } from '../components/worker_table';
+import { chartPoints } from '../charts/width';
 import { getAt } from '../forms/pointer';
 import { rankNames } from '../ranks';
 import { route } from '../router';
 import { eventsMax, JobPage } from '../state/job';
 import { useFollower, useTitle } from '../state/hooks';
-import { Outdated, Part } from '../state/part';
+import { Part } from '../state/part';
 import { warned } from '../state/submit_form';
 
 /** The larger half of the dashboard: it is fetched when a job is first looked at. */
@@ -139,27 +139,9 @@ function Warned({ job }: { job: string }) {
   );
 }
 
-/** What a script that is fetched only now shows. */
-function Later<T>({ part, children }: { part: Part<T>; children: (code: T) => ComponentChildren }) {
-  const code = part.data.value;
-  const error = part.error.value;
-  const fetch = () => void part.fetch();
-  useEffect(() => {
-    if (part.data.value === null) fetch();
-  }, [part]);
-  if (code !== null) return <>{children(code)}</>;
-  if (error instanceof Outdated) return <ErrorPanel error={error} retry={() => location.reload()} action="Reload" />;
-  return error ? <ErrorPanel error={error} retry={fetch} /> : <Skeleton rows={10} />;
-}
-
 /** One process by itself waits for nobody and keeps no model but its own: there is nothing to say of its mode. */
 function isShared({ spec, workers }: Job): boolean {
   return (workers ?? []).length > 1 || Number(getAt(spec, '/resources/workers')) > 1;
-}
-
-/** Charts stand two in a row. */
-function chartPoints(): number {
-  return Math.min(2000, Math.max(300, Math.ceil(innerWidth / 2)));
 }
 
 function EventsPart({ page }: { page: JobPage }) {
