@@ -2,8 +2,10 @@ import { useEffect } from 'preact/hooks';
 import { Banners } from './components/banners';
 import { Help } from './components/help';
 import { Header } from './components/header';
+import { Later } from './components/later';
 import { Empty } from './components/ui';
 import { match, route } from './router';
+import { Part } from './state/part';
 import { readVersion, session } from './state/session';
 import { ActorsView } from './views/actors';
 import { JobView } from './views/job';
@@ -12,6 +14,9 @@ import { LoginView } from './views/login';
 import { NodesView } from './views/nodes';
 import { OverviewView } from './views/overview';
 import { SubmitView } from './views/submit';
+
+/** Few come here, and it has charts: it is fetched when it is first looked at. */
+const compare = new Part(() => import('./views/compare'));
 
 export function App() {
   useEffect(() => {
@@ -36,6 +41,7 @@ export function App() {
 function view(path: string) {
   if (path === '/') return <OverviewView />;
   if (path === '/jobs') return <JobsView />;
+  if (path === '/compare') return <Later part={compare}>{({ CompareView }) => <CompareView />}</Later>;
   if (path === '/nodes') return <NodesView />;
   if (path === '/actors') return <ActorsView />;
   if (path === '/submit') return <SubmitView />;

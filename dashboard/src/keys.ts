@@ -14,6 +14,7 @@ export const shortcuts: readonly { keys: string[]; does: string }[] = [
   { keys: ['j'], does: 'Next row of a table' },
   { keys: ['k'], does: 'Row before' },
   { keys: ['Enter'], does: 'Open the row' },
+  { keys: ['x'], does: 'Tick the row, to compare jobs' },
   { keys: ['Esc'], does: 'Close, leave a field, show the whole chart again' },
   { keys: ['?'], does: 'This help' },
 ];
@@ -29,7 +30,8 @@ export function startKeys(): void {
   addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const target = event.target as HTMLElement;
-    const typing = target.isContentEditable || /^(input|textarea|select)$/i.test(target.tagName);
+    const field = /^(input|textarea|select)$/i.test(target.tagName) && (target as HTMLInputElement).type !== 'checkbox';
+    const typing = target.isContentEditable || field;
     if (event.key === 'Escape') {
       if (typing) target.blur();
       else if (document.querySelector('dialog[open]') === null) escape.value?.();
@@ -45,7 +47,9 @@ export function startKeys(): void {
     if (event.key === 'g') going = true;
     else if (event.key === '?') helpOpen.value = true;
     else if (event.key === 'j' || event.key === 'k') moveRow(event.key === 'j' ? 1 : -1);
-    else if (event.key === '/') {
+    else if (event.key === 'x') {
+      document.activeElement?.closest('[data-row]')?.querySelector<HTMLElement>('.pick')?.click();
+    } else if (event.key === '/') {
       // What the page itself offers to search comes first.
       const search =
         document.querySelector<HTMLInputElement>('main [data-search]') ??

@@ -4,6 +4,7 @@ import './styles/base.css';
 import './styles/parts.css';
 import './styles/pages.css';
 import './styles/traffic.css';
+import './styles/compare.css';
 import './styles/narrow.css';
 import { App } from './app';
 import { startKeys } from './keys';

@@ -22,6 +22,7 @@ export type Node = Schemas['Node'];
 export type NodeList = Schemas['NodeList'];
 export type Problem = Schemas['Problem'];
 export type Role = Schemas['Role'];
+export type Summary = Schemas['Summary'];
 export type Trace = Schemas['Trace'];
 export type TraceEvent = Schemas['TraceEvent'];
 export type Traffic = Schemas['Traffic'];

@@ -1,12 +1,19 @@
 import type { Job } from '../api/types';
 import { bytes, count, elapsed, percent, ratio, span } from '../format';
+import { picksMax } from '../compare/picks';
 import { getAt } from '../forms/pointer';
 import { now } from '../state/clock';
 import { StateBadge } from './icons';
 import { Ago, Empty } from './ui';
 
-/** `short` leaves out what the overview has no room for. */
-export function JobTable({ jobs, short }: { jobs: readonly Job[]; short?: boolean }) {
+/** The jobs that are ticked, to be compared. */
+export interface Picks {
+  ids: readonly string[];
+  toggle: (id: string) => void;
+}
+
+/** `short` leaves out what the overview has no room for; with `picks` rows can be ticked. */
+export function JobTable({ jobs, short, picks }: { jobs: readonly Job[]; short?: boolean; picks?: Picks }) {
   if (jobs.length === 0) {
     return (
       <Empty title="No jobs" command="weir submit job.json --follow">
@@ -47,7 +54,7 @@ export function JobTable({ jobs, short }: { jobs: readonly Job[]; short?: boolea
         </thead>
         <tbody>
           {jobs.map((job) => (
-            <Row key={job.id} job={job} short={short ?? false} />
+            <Row key={job.id} job={job} short={short ?? false} picks={picks} />
           ))}
         </tbody>
       </table>
@@ -55,13 +62,23 @@ export function JobTable({ jobs, short }: { jobs: readonly Job[]; short?: boolea
   );
 }
 
-function Row({ job, short }: { job: Job; short: boolean }) {
+function Row({ job, short, picks }: { job: Job; short: boolean; picks: Picks | undefined }) {
   const href = `/jobs/${encodeURIComponent(job.id)}`;
   const ran = elapsed(job.started_at, job.ended_at, now.value);
   const named = (pointer: string) => String(getAt(job.spec, pointer) ?? '–');
   return (
     <tr data-row>
       <td>
+        {picks && (
+          <input
+            type="checkbox"
+            class="pick"
+            aria-label={`Compare ${job.name || job.id}`}
+            checked={picks.ids.includes(job.id)}
+            disabled={picks.ids.length >= picksMax && !picks.ids.includes(job.id)}
+            onChange={() => picks.toggle(job.id)}
+          />
+        )}
         <a href={href} title={job.name || job.id}>
           {job.name || job.id}
         </a>

@@ -1,6 +1,7 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import { jobStates } from '../api/types';
-import { JobTable } from '../components/job_table';
+import { JobTable, type Picks } from '../components/job_table';
+import { idsOf, picksMax, picksMin, textOf, toggled } from '../compare/picks';
 import { Card, Choice, Empty, ErrorPanel, Skeleton } from '../components/ui';
 import { route, setFilter, setQuery } from '../router';
 import { useFollower, useTitle } from '../state/hooks';
@@ -31,6 +32,8 @@ export function JobsView() {
       ?.split('~')
       .filter((part) => part !== '') ?? [];
   const go = (to: string, trail: string[]) => setQuery({ cursor: to, before: trail.join('~') });
+  const ids = idsOf(query.get('pick'));
+  const picks = { ids, toggle: (id: string) => setQuery({ pick: textOf(toggled(ids, id)) }) };
   return (
     <>
       <div class="page-head">
@@ -47,6 +50,7 @@ export function JobsView() {
             <span class="hidden">remove search</span>
           </button>
         )}
+        <Compare picks={picks} />
       </div>
       <Card>
         {error && <ErrorPanel error={error} retry={() => list.fresh()} />}
@@ -55,7 +59,7 @@ export function JobsView() {
         ) : page.jobs.length === 0 && (q !== '' || state !== '' || cursor !== '') ? (
           <Empty title="No job matches">Try another state or search.</Empty>
         ) : (
-          <JobTable jobs={page.jobs} />
+          <JobTable jobs={page.jobs} picks={picks} />
         )}
         {page !== null && (cursor !== '' || page.next !== null) && (
           <nav class="pages" aria-label="Pages of the list">
@@ -77,5 +81,28 @@ export function JobsView() {
         )}
       </Card>
     </>
+  );
+}
+
+/** To the comparison of the jobs that are ticked, on whatever page of the list. */
+function Compare({ picks: { ids } }: { picks: Picks }) {
+  const enough = ids.length >= picksMin && ids.length <= picksMax;
+  return (
+    <span class="tool compare">
+      {ids.length > 0 && (
+        <button type="button" onClick={() => setQuery({ pick: null })}>
+          Untick all
+        </button>
+      )}
+      {enough ? (
+        <a class="button primary" href={`/compare?jobs=${encodeURIComponent(ids.join(','))}`}>
+          Compare {ids.length} jobs
+        </a>
+      ) : (
+        <button type="button" disabled title={`Tick ${picksMin} to ${picksMax} jobs`}>
+          Compare{ids.length > 0 && ` ${ids.length}`}
+        </button>
+      )}
+    </span>
   );
 }
