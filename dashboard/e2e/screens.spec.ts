@@ -11,6 +11,7 @@ const pages = [
   { name: 'logs', path: '/jobs/job-run?tab=logs', shows: 'Download' },
   { name: 'events', path: '/jobs/job-run?tab=events', shows: 'job.submitted' },
   { name: 'checkpoints', path: '/jobs/job-run?tab=checkpoints', shows: 'step-250.safetensors' },
+  { name: 'compare', path: '/compare?jobs=job-run,job-fail,job-09999', shows: 'Differences of their specs' },
   { name: 'failed', path: '/jobs/job-fail', shows: 'signal 9' },
   { name: 'nodes', path: '/nodes', shows: 'n3' },
   { name: 'actors', path: '/actors', shows: 'w-3/trainer' },

@@ -1,3 +1,4 @@
+import { scaleOf } from './compared';
 import { modeCurves } from './modes';
 import type {
   ActorList,
@@ -295,7 +296,7 @@ export function history(job: Job, query: URLSearchParams): Metrics {
       points: steps
         .filter((step) => name !== 'accuracy' || step % 50 === 0)
         .map((step) => {
-          const value = curve(step) * (rank === null ? 1 : 1 + rank / 50);
+          const value = curve(step) * (rank === null ? 1 : 1 + rank / 50) * scaleOf(job);
           const spread = name === 'loss' ? 0.05 : 0;
           return [step * scale, value - spread, value + spread, value];
         }),
@@ -312,7 +313,14 @@ export function history(job: Job, query: URLSearchParams): Metrics {
     }));
   const replaced = new Set(own.map(({ name }) => name));
   const series = [...usual.filter(({ name }) => !replaced.has(name)), ...own];
-  return { job: job.id, x, series: series.filter(({ name }) => names?.includes(name) ?? true) };
+  const points = query.get('points') === '1' ? -1 : 0; // else all that there are
+  return {
+    job: job.id,
+    x,
+    series: series
+      .filter(({ name }) => names?.includes(name) ?? true)
+      .map((one) => ({ ...one, points: one.points.slice(points) })),
+  };
 }
 
 export function logText(job: Job, query: URLSearchParams): LogChunk {
