@@ -11,6 +11,8 @@ import { shownTheme } from '../state/theme';
 
 const height = 320;
 const edge = { left: 62, right: 16, top: 14, bottom: 44 };
+/** A character's width, about, and how many of a name are shown at most. */
+const character = 7.5;
 const nameMax = 28;
 
 export const costs: Record<Cost, { axis: string; format: typeof bytes; round: readonly number[] }> = {
@@ -51,7 +53,8 @@ function Plot({ of: { spots, front }, cost, width }: { of: Tradeoff; cost: Cost;
   const y = (value: number) => bottom - ((value - low) / (high - low)) * (bottom - edge.top);
   const columns = logTicks(Math.exp(cheap), Math.exp(dear), round, Math.max(2, Math.floor(width / 110)));
   const rows = evenTicks(low, Math.min(1, high), shareIncrements, 6);
-  const texts = spots.map(({ label }) => (label.length > nameMax ? `${label.slice(0, nameMax - 1)}…` : label));
+  const most = Math.min(nameMax, Math.floor((width / 2 - edge.right) / character)); // names have half of the width
+  const texts = spots.map(({ label }) => (label.length > most ? `${label.slice(0, most - 1)}…` : label));
   const names = namesPlaced(
     spots.map((spot, index) => ({ x: x(spot.cost), y: y(spot.gain), text: texts[index]! })),
     width,
