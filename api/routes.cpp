@@ -40,6 +40,7 @@ std::span<const Route> routes() {
       {"GET", "/api/v1/events", Guard::token, &list_events},
       {"GET", "/api/v1/nodes", Guard::token, &list_nodes},
       {"GET", "/api/v1/nodes/{id}", Guard::token, &show_node},
+      {"DELETE", "/api/v1/nodes/{id}", Guard::token, &forget_node},
       {"POST", "/api/v1/nodes/{id}/drain", Guard::token, &drain_node},
       {"DELETE", "/api/v1/nodes/{id}/drain", Guard::token, &undrain_node},
       {"GET", "/api/v1/actors", Guard::token, &list_actors},

@@ -13,12 +13,25 @@
 #include "cluster/run_on.hpp"
 #include "protocol/accounts.hpp"
 #include "protocol/roles.hpp"
+#include "runtime/event.hpp"
 #include "runtime/on.hpp"
 
 namespace weir::cluster {
 namespace {
 
 using namespace std::chrono_literals;
+
+/// Sets an event when it goes out of scope, however that happens.
+class SetAtEnd {
+ public:
+  explicit SetAtEnd(runtime::Event event) : event_(std::move(event)) {}
+  ~SetAtEnd() { event_.set(); }
+  SetAtEnd(const SetAtEnd&) = delete;
+  SetAtEnd& operator=(const SetAtEnd&) = delete;
+
+ private:
+  runtime::Event event_;
+};
 
 constexpr std::uint32_t page_max = 1000;
 constexpr std::uint32_t points_max = 5000;
@@ -258,6 +271,7 @@ net::awaitable<Result<NodeRecord>> ClusterHead::undrain(std::string id) {
 }
 
 net::awaitable<Result<NodeRecord>> ClusterHead::drain_here(std::string id, bool drained) {
+  co_await removal_decided(id);
   NodeTable::Node* node = nodes_.find(id);
   if (node == nullptr) co_return no_node(id);
   if (drained && node->record.state == NodeState::lost) {
@@ -282,6 +296,37 @@ net::awaitable<Result<NodeRecord>> ClusterHead::drain_here(std::string id, bool 
   jobs_.dispatch();  // reasons to wait have changed
   if (!committed) co_return committed.error();
   co_return with_workers(record);
+}
+
+net::awaitable<Result<void>> ClusterHead::forget(std::string id) { return here(forget_here(std::move(id))); }
+
+net::awaitable<Result<void>> ClusterHead::forget_here(std::string id) {
+  co_await removal_decided(id);
+  NodeTable::Node* node = nodes_.find(id);
+  if (node == nullptr) co_return no_node(id);
+  const NodeRecord record = node->record;
+  if (record.state != NodeState::lost) {
+    co_return Error{Errc::conflict, "node " + record.name + " is " + std::string(to_string(record.state)) +
+                                        "; stop its agent first, and drain it before that if workers run there"};
+  }
+  std::vector<Change> changes;
+  changes.push_back(change::RemoveNode{record.id});
+  auto noted = services_.event({}, Severity::info, "node.forgotten", "node " + record.name + " was forgotten");
+  noted.event.node = record.name;
+  changes.push_back(std::move(noted));
+  const SetAtEnd decided(node->removal.emplace());
+  auto committed = co_await services_.store->commit(std::move(changes));
+  if (committed) nodes_.forget(record.id);
+  co_return committed;
+}
+
+net::awaitable<void> ClusterHead::removal_decided(std::string id_or_name) {
+  for (;;) {
+    const NodeTable::Node* node = nodes_.find(id_or_name);
+    if (node == nullptr || !node->removal || node->removal->is_set()) co_return;
+    const runtime::Event decided = *node->removal;
+    if (!co_await decided.wait()) co_return;
+  }
 }
 
 // --- jobs ---

@@ -51,6 +51,7 @@ class ClusterHead final : public Head {
   net::awaitable<Result<NodeRecord>> node(std::string id) override;
   net::awaitable<Result<NodeRecord>> drain(std::string id) override;
   net::awaitable<Result<NodeRecord>> undrain(std::string id) override;
+  net::awaitable<Result<void>> forget(std::string id) override;
   net::awaitable<Result<ActorPage>> actors(std::string filter, std::uint32_t limit, std::string cursor) override;
   net::awaitable<Result<std::unique_ptr<Subscription>>> subscribe(Topics topics,
                                                                   std::optional<std::uint64_t> after) override;
@@ -97,6 +98,10 @@ class ClusterHead final : public Head {
   net::awaitable<Result<std::vector<NodeRecord>>> nodes_here();
   net::awaitable<Result<NodeRecord>> node_here(std::string id);
   net::awaitable<Result<NodeRecord>> drain_here(std::string id, bool drained);
+  net::awaitable<Result<void>> forget_here(std::string id);
+  /// Waits until it is decided whether that node is removed, if its removal is being committed. Whatever changes a lost
+  /// node comes after that: a row that is written behind its removal would be there again.
+  net::awaitable<void> removal_decided(std::string id_or_name);
   net::awaitable<Result<ActorPage>> actors_here(std::string filter, std::uint32_t limit, std::string cursor);
   net::awaitable<Result<Health>> health_here();
 

@@ -33,6 +33,7 @@ net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::join(protocol::NodeIn
 
 net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::join_here(protocol::NodeInfo info,
                                                                      runtime::ActorRef<protocol::NodeAgent> agent) {
+  co_await removal_decided(info.name);
   if (stopping_) co_return Error{Errc::cancelled, "the head stops"};
   NodeTable::Node* known = nodes_.find(info.name);
   if (known != nullptr && known->record.state != NodeState::lost && known->incarnation == info.incarnation) {

@@ -166,6 +166,10 @@ class Head {
   /// Reverts drain(), also for a node that is lost. Idempotent. Fails with: not_found.
   virtual net::awaitable<Result<NodeRecord>> undrain(std::string id) = 0;
 
+  /// Takes a lost node off the list, by id or by name. Whoever joins with its name later is a new node, and not
+  /// drained. Fails with: not_found, conflict (not lost).
+  virtual net::awaitable<Result<void>> forget(std::string id) = 0;
+
   /// Actors whose name or type contains `filter`, sorted by name: at most `limit` (1..1000) after `cursor`.
   virtual net::awaitable<Result<ActorPage>> actors(std::string filter, std::uint32_t limit, std::string cursor) = 0;
 

@@ -246,8 +246,13 @@ std::vector<std::string> NodeTable::mark_lost(Node& node, const std::string& rea
   return forget_nodes();
 }
 
+void NodeTable::forget(const std::string& id) {
+  const auto found = nodes_.find(id);
+  if (found != nodes_.end() && is_lost(found->second)) nodes_.erase(found);  // nothing is offered of it
+}
+
 /// The ids sort by time: the oldest go. Those that have not been lost for long may be on their way back: all are, after
-/// a restart of the head. Those that are drained stay drained until somebody takes that back.
+/// a restart of the head. Those that are drained stay drained until somebody takes that back, or forgets them.
 std::vector<std::string> NodeTable::forget_nodes() {
   const auto is_given_up = [since = services_.now() - back_within](const auto& entry) {
     const NodeRecord& record = entry.second.record;

@@ -10,6 +10,7 @@
 #include "cluster/scheduler.hpp"
 #include "cluster/services.hpp"
 #include "protocol/node.hpp"
+#include "runtime/event.hpp"
 
 namespace weir::cluster {
 
@@ -42,6 +43,8 @@ class NodeTable {
     std::optional<runtime::Clock::time_point> broken;  ///< since when it has no link
     std::string broken_by;                             ///< and why
     std::map<std::string, Grant> grants;               ///< by worker id
+    /// Of a lost node, from the store, on somebody's request; set once it is committed or has failed.
+    std::optional<runtime::Event> removal;
   };
 
   /// What a heartbeat has brought.
@@ -82,6 +85,8 @@ class NodeTable {
   /// Returns the ids of nodes that are forgotten for that, because there are too many lost ones.
   std::vector<std::string> mark_lost(Node& node, const std::string& reason);
   void set_drained(Node& node, bool drained);
+  /// Takes the node out, if it is there and lost.
+  void forget(const std::string& id);
 
   /// Returns the GPUs booked for the worker: none where gpu is no resource made of devices.
   std::vector<protocol::GpuShare> grant(const std::string& node_id, const std::string& worker_id,

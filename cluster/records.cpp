@@ -24,8 +24,8 @@ constexpr std::array<std::string_view, 3> worker_states = {"starting", "running"
 constexpr std::array<std::string_view, 3> node_states = {"alive", "draining", "lost"};
 constexpr std::array<std::string_view, 3> severities = {"info", "warning", "error"};
 constexpr std::array<std::string_view, 3> axes = {"step", "wall", "bytes"};
-constexpr std::array<std::string_view, 8> stream_kinds = {"node",    "event",      "job", "job_end",
-                                                          "metrics", "checkpoint", "log", "job_removed"};
+constexpr std::array<std::string_view, 9> stream_kinds = {
+    "node", "event", "job", "job_end", "metrics", "checkpoint", "log", "job_removed", "node_removed"};
 
 template <class Names, class Enum>
 std::string_view name_of(const Names& names, Enum value) {

@@ -144,8 +144,8 @@ struct EventRecord {
   Time time{};
   std::string job_id;
   Severity severity = Severity::info;
-  /// For programs: job.state, worker.started, worker.exited, node.joined, node.lost, checkpoint.saved,
-  /// exchange.planned, ...
+  /// For programs: job.state, worker.started, worker.exited, node.joined, node.lost, node.forgotten,
+  /// checkpoint.saved, exchange.planned, ...
   std::string kind;
   std::string message;
   std::string node;  ///< name, or ""
@@ -278,6 +278,8 @@ enum class StreamKind : std::uint8_t {
   checkpoint,   ///< {"job", "step", "bytes", "created_at"}. Topic job:ID
   log,          ///< {"job", "worker", "offset", "text"}. Topic logs:ID
   job_removed,  ///< {"id"}: the job and all that was kept of it are gone. Topics jobs, job:ID
+  /// {"id"}: the lost node is forgotten. One that joins with its name is another node, with another id. Topic cluster
+  node_removed,
 };
 std::string_view to_string(StreamKind kind);
 std::optional<StreamKind> stream_kind(std::string_view name);

@@ -39,7 +39,7 @@ struct PutNode {
   NodeRecord node;  ///< identity and state; load figures are not kept
 };
 struct RemoveNode {
-  std::string id;
+  std::string id;  ///< it is also published that this node is gone
 };
 struct AddEvent {
   EventRecord event;  ///< its sequence is assigned by the store; it is also published

@@ -50,7 +50,8 @@ bool Topics::match(StreamKind kind, std::string_view job_id) const {
     return std::find(ids.begin(), ids.end(), job_id) != ids.end();
   };
   switch (kind) {
-    case StreamKind::node: return cluster_;
+    case StreamKind::node:
+    case StreamKind::node_removed: return cluster_;
     case StreamKind::event: return job_id.empty() ? cluster_ : has(job_ids_);
     case StreamKind::job:
     case StreamKind::job_removed: return jobs_ || has(job_ids_);

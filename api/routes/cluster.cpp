@@ -66,6 +66,14 @@ net::awaitable<Reply> show_node(Services& services, const Request& request) {
   co_return json_reply(200, cluster::to_json(*node));
 }
 
+net::awaitable<Reply> forget_node(Services& services, const Request& request) {
+  const auto forgotten = co_await services.head.forget(request.parameter("id"));
+  if (!forgotten) co_return problem(forgotten.error());
+  Reply reply;
+  reply.status = 204;
+  co_return reply;
+}
+
 net::awaitable<Reply> drain_node(Services& services, const Request& request) {
   const auto node = co_await services.head.drain(request.parameter("id"));
   if (!node) co_return problem(node.error());

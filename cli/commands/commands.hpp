@@ -23,7 +23,7 @@ void add_job(CLI::App& program, Choice& choice);
 void add_job_traffic(CLI::App& job, Choice& choice);      ///< `weir job traffic|trace`
 void add_job_checkpoints(CLI::App& job, Choice& choice);  ///< `weir job checkpoints|checkpoint`
 void add_node(CLI::App& program, Choice& choice);
-void add_node_queries(CLI::App& node, Choice& choice);  ///< `weir node list|show|drain`
+void add_node_queries(CLI::App& node, Choice& choice);  ///< `weir node list|show|drain|forget`
 void add_actor(CLI::App& program, Choice& choice);
 /// `built_in`: the catalog of this build, as JSON text.
 void add_catalog(CLI::App& program, Choice& choice, std::string_view built_in);

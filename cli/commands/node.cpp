@@ -152,7 +152,7 @@ void add_node(CLI::App& program, Choice& choice) {
                       "Directory of TorchScript modules that jobs may train by name: workers run the code in them");
   command->callback([&choice, command, options] {
     if (!command->get_subcommands().empty()) return;
-    if (options->head.empty()) throw CLI::RequiredError("--head (or one of list, show, drain)");
+    if (options->head.empty()) throw CLI::RequiredError("--head (or one of list, show, drain, forget)");
     choice.run = [options](const Settings& settings) { return node(settings, *options); };
   });
 }

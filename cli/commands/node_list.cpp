@@ -89,6 +89,17 @@ int drain(const Settings& settings, const Drain& options) {
   return ExitCode::ok;
 }
 
+int forget(const Settings& settings, const One& options) {
+  auto done = Api(settings).remove("/api/v1/nodes/" + percent_encoded(options.id));
+  if (!done) return complain(done.error());
+  if (settings.json) {
+    print(nlohmann::json{{"forgotten", options.id}});
+  } else {
+    say("forgot " + options.id + ": if it joins again, it is a new node");
+  }
+  return ExitCode::ok;
+}
+
 }  // namespace
 
 void add_node_queries(CLI::App& node, Choice& choice) {
@@ -104,6 +115,12 @@ void add_node_queries(CLI::App& node, Choice& choice) {
                   drained, drain);
   command->add_option("id", drained->id, "The node's id or name")->check(not_empty)->required();
   command->add_flag("--undo", drained->undo, "Let the node take work again");
+  auto forgotten = std::make_shared<One>();
+  add_command(node, choice, "forget", "Take a lost node off the list; if it joins again, it is a new one, not drained",
+              forgotten, forget)
+      ->add_option("id", forgotten->id, "The node's id or name")
+      ->check(not_empty)
+      ->required();
 }
 
 }  // namespace weir::cli

@@ -164,6 +164,7 @@ struct Applier {
 
   void operator()(const change::RemoveNode& remove) {
     database.prepare("DELETE FROM nodes WHERE id = ?").bind(remove.id).run();
+    publish(database, StreamKind::node_removed, {}, to_text({{"id", remove.id}}), effects.published);
   }
 
   void operator()(const change::AddEvent& add) {

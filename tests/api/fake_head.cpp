@@ -326,6 +326,16 @@ net::awaitable<Result<cluster::NodeRecord>> FakeHead::undrain(std::string id) {
   co_return Error{Errc::not_found, "there is no such node"};
 }
 
+net::awaitable<Result<void>> FakeHead::forget(std::string id) {
+  for (auto node = node_list.begin(); node != node_list.end(); ++node) {
+    if (node->id != id && node->name != id) continue;
+    if (node->state != cluster::NodeState::lost) co_return Error{Errc::conflict, "the node is not lost"};
+    node_list.erase(node);
+    co_return Result<void>();
+  }
+  co_return Error{Errc::not_found, "there is no such node"};
+}
+
 net::awaitable<Result<cluster::ActorPage>> FakeHead::actors(std::string filter, std::uint32_t limit,
                                                             std::string cursor) {
   cluster::ActorPage page;

@@ -58,6 +58,7 @@ class FakeHead final : public cluster::Head {
   net::awaitable<Result<cluster::NodeRecord>> node(std::string id) override;
   net::awaitable<Result<cluster::NodeRecord>> drain(std::string id) override;
   net::awaitable<Result<cluster::NodeRecord>> undrain(std::string id) override;
+  net::awaitable<Result<void>> forget(std::string id) override;
   net::awaitable<Result<cluster::ActorPage>> actors(std::string filter, std::uint32_t limit,
                                                     std::string cursor) override;
   net::awaitable<Result<std::unique_ptr<cluster::Subscription>>> subscribe(cluster::Topics topics,

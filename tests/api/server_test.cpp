@@ -211,6 +211,11 @@ TEST_F(ServerTest, NodesAndActors) {
   expect_problem(request("POST", "/api/v1/nodes/x/drain"), 404);
   EXPECT_EQ(parsed(request("DELETE", "/api/v1/nodes/b/drain"))["state"], "alive");
   expect_problem(request("DELETE", "/api/v1/nodes/x/drain"), 404);
+  expect_problem(request("DELETE", "/api/v1/nodes/b"), 409);
+  on_head([this] { head.node_list[1].state = cluster::NodeState::lost; });
+  EXPECT_EQ(request("DELETE", "/api/v1/nodes/b").result_int(), 204u);
+  expect_problem(get("/api/v1/nodes/b"), 404);
+  expect_problem(request("DELETE", "/api/v1/nodes/b"), 404);
   EXPECT_EQ(parsed(get("/api/v1/actors"))["actors"].size(), 2u);
   EXPECT_EQ(parsed(get("/api/v1/actors/head/jobs"))["name"], "head/jobs");
   EXPECT_EQ(parsed(get("/api/v1/actors/head%2Fjobs"))["name"], "head/jobs");

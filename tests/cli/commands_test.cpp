@@ -348,6 +348,17 @@ TEST_F(Commands, NodeDrainUndoneSaysWhenTheNodeTakesWork) {
   EXPECT_EQ(undone("lost"), "alpha is lost: when it joins again, it takes work\n");
 }
 
+TEST_F(Commands, NodeForget) {
+  FakeHttp head([](const FakeRequest&) { return answer(204, ""); });
+  const Outcome outcome = weir({"--address", head.address(), "node", "forget", "rack/1"});
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, "forgot rack/1: if it joins again, it is a new node\n");
+  EXPECT_EQ(json::parse(weir({"--address", head.address(), "node", "forget", "N1", "--json"}).out),
+            (json{{"forgotten", "N1"}}));
+  EXPECT_THAT(lines_of(head), ElementsAre("DELETE /api/v1/nodes/rack%2F1", "DELETE /api/v1/nodes/N1"));
+  EXPECT_EQ(weir_at(answer(409, "{}"), {"node", "forget", "N1"}).code, 1);
+}
+
 TEST_F(Commands, ActorsAreSearched) {
   FakeHttp head([](const FakeRequest&) { return answer(200, R"({"actors": [], "next": null})"); });
   EXPECT_EQ(weir({"--address", head.address(), "actor", "list", "--search", "job/J 1"}).code, 0);

@@ -107,6 +107,7 @@ TEST_F(Spec, AnEmptyNameIsNotOneThatWasLeftOut) {
                                                                  {"job", "traffic", ""},
                                                                  {"job", "checkpoints", ""},
                                                                  {"node", "show", ""},
+                                                                 {"node", "forget", ""},
                                                                  {"actor", "show", ""},
                                                                  {"session", "revoke", ""}}) {
     const Outcome outcome = weir(words);
@@ -486,6 +487,7 @@ TEST(Program, CompletionKnowsCommandsAndOptions) {
       bash.out,
       HasSubstr("\"job\") words=\"list show logs events metrics traffic trace checkpoints checkpoint stop delete"));
   EXPECT_THAT(bash.out, HasSubstr("--follow"));
+  EXPECT_THAT(bash.out, HasSubstr("\"node\") words=\"list show drain forget --help"));
   EXPECT_THAT(bash.out, HasSubstr("\"actor\") words=\"list show --help"));  // nothing that has no route
   EXPECT_THAT(weir({"completion", "fish"}).out, HasSubstr("__fish_seen_subcommand_from job"));
   EXPECT_THAT(weir({"completion", "zsh"}).out, HasSubstr("#compdef weir"));

@@ -141,6 +141,23 @@ TEST(NodeTable, NeverForgetsADrainedNode) {
   EXPECT_EQ(bare.nodes.join(std::move(info), {}).value()->record.state, NodeState::draining);
 }
 
+TEST(NodeTable, ForgetsALostNodeOnRequestThoughItIsDrained) {
+  BareTable bare;
+  std::vector<NodeRecord> before{lost_node("1", "a")};
+  before.back().drained = true;
+  EXPECT_THAT(removed(bare.nodes.recover(std::move(before))), IsEmpty());
+  bare.nodes.forget("none");
+  bare.nodes.forget("1");
+  EXPECT_THAT(bare.nodes.records(), IsEmpty());
+  protocol::NodeInfo info;
+  info.name = "a";
+  const auto* node = bare.nodes.join(std::move(info), {}).value();
+  EXPECT_EQ(node->record.state, NodeState::alive);
+  EXPECT_NE(node->record.id, "1");
+  bare.nodes.forget(node->record.id);
+  EXPECT_THAT(bare.nodes.records(), SizeIs(1)) << "it is not lost";
+}
+
 TEST(NodeTable, DoesNotForgetLostNodesForThoseThatWereThereWhenTheHeadStopped) {
   BareTable bare;
   std::vector<NodeRecord> before;

@@ -74,6 +74,22 @@ TEST_F(StreamTest, DeliversWhatWasAskedForInOrder) {
   EXPECT_THAT(drain(*job), IsEmpty());
 }
 
+TEST_F(StreamTest, WhoFollowsTheClusterIsToldOfRemovedNodes) {
+  auto cluster = subscribe("cluster");
+  auto jobs = subscribe("jobs,job:a");
+  std::vector<Change> changes;
+  changes.push_back(change::RemoveNode{"n1"});
+  ASSERT_TRUE(simulation_.run(store_->commit(std::move(changes))));
+  const auto batch = simulation_.run(cluster->next(1ms));
+  ASSERT_TRUE(batch);
+  ASSERT_THAT(batch->items, SizeIs(1));
+  EXPECT_EQ(batch->items[0].kind, StreamKind::node_removed);
+  EXPECT_EQ(batch->items[0].data, R"({"id":"n1"})");
+  EXPECT_THAT(drain(*jobs), IsEmpty());
+  auto later = subscribe("cluster", 0);
+  EXPECT_THAT(drain(*later), ElementsAre(R"({"id":"n1"})")) << "it is kept for those who were away";
+}
+
 TEST_F(StreamTest, ResumesWithoutGapOrRepeat) {
   auto first = subscribe("job:a");
   for (int i = 1; i <= 10; ++i) publish(std::to_string(i));

@@ -8,6 +8,7 @@ import sqlite3
 import unittest
 
 from cluster import LONG, SystemTest, job
+from weir_api import poll
 
 
 class Commands(SystemTest):
@@ -125,7 +126,7 @@ class Commands(SystemTest):
         self.assertEqual([json.loads(data) for data, in kept], [{"id": first}], "that it was removed, and nothing else")
         store.close()
 
-    def test_node_drain_token_and_doctor(self):
+    def test_nodes_token_and_doctor(self):
         self.cluster.start({"alpha": 1, "beta": 1})
         api = self.cluster.api
         self.assertEqual(self.json("node", "drain", "alpha")["state"], "draining")
@@ -145,6 +146,15 @@ class Commands(SystemTest):
         self.assertIn(api.address, found["head"]["found"])
         self.assertEqual(found["token"], {"level": "ok", "what": "token", "advice": "",
                                           "found": str(self.cluster.data_dir / "token")})
+
+        self.assertIn("stop its agent first", self.json("node", "forget", "alpha", code=1)["error"]["message"])
+        self.assertEqual(self.cluster.node_processes.pop("alpha").stop(), 0)
+        poll(lambda: api.nodes()["alpha"]["state"] == "lost", 60, "a node that is stopped is not lost")
+        self.assertEqual(self.json("node", "forget", "alpha"), {"forgotten": "alpha"})
+        self.assertNotIn("alpha", api.nodes())
+        self.cluster.start_node("alpha", 1)
+        ended = api.wait_ended(waiting)
+        self.assertEqual(ended["state"], "SUCCEEDED", "the new node of that name takes work")
 
     def test_what_needs_no_head(self):
         nowhere = ("--data-dir", self.cluster.folder / "none")
