@@ -74,6 +74,32 @@ test('nodes: load, heartbeat, drain', async ({ page, address, head }) => {
   expect(head.nodes[0]!.state).toBe('alive');
 });
 
+test('nodes: a lost one is forgotten, here or elsewhere', async ({ page, address, head }) => {
+  await page.goto(`${address}/nodes`);
+  await expect(page.getByText('Live', { exact: true })).toBeVisible();
+  const row = (name: RegExp) => page.getByRole('row', { name });
+  await expect(row(/n1/).getByRole('button', { name: 'Forget' })).toHaveCount(0);
+  const forget = async () => {
+    await row(/n3/).getByRole('button', { name: 'Forget' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Forget' }).click();
+  };
+  const n3 = head.nodes[2]!;
+  n3.state = 'alive'; // it has joined again, and nobody here knows it yet
+  await forget();
+  await expect(page.getByRole('alert')).toContainText('node n3 is alive');
+  n3.state = 'lost';
+  await forget();
+  await expect(row(/n3/)).toHaveCount(0);
+  await expect(page.getByRole('alert')).toHaveCount(0);
+  expect(head.nodes.map(({ name }) => name)).toEqual(['n1', 'n2']);
+  head.publish('node', ['cluster'], Object.assign(head.nodes[0]!, { state: 'lost' }));
+  await expect(row(/n1/)).toContainText('lost');
+  head.removeNode(head.nodes[0]!);
+  await expect(row(/n1/)).toHaveCount(0);
+  await page.goto(address);
+  await expect(page.getByRole('link', { name: /^Nodes 1/ })).toHaveText(/all alive/);
+});
+
 test('nodes: none that matches is another thing than none', async ({ page, address, head }) => {
   await page.goto(`${address}/nodes?q=n9`);
   await expect(page.getByText('No node matches')).toBeVisible();

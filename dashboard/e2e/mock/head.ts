@@ -100,6 +100,12 @@ export class MockHead {
     this.publish('job_removed', ['jobs', `job:${id}`], { id });
   }
 
+  /** Forgets a lost node, whoever asked for it. */
+  removeNode(node: Node): void {
+    this.nodes.splice(this.nodes.indexOf(node), 1);
+    this.publish('node_removed', ['cluster'], { id: node.id });
+  }
+
   setState(id: string, state: JobState, change: Partial<Job> = {}): void {
     const job = Object.assign(this.job(id), { state }, change);
     const { workers: _, ...told } = job;
@@ -187,6 +193,12 @@ export class MockHead {
           const end = start + Number(searchParams.get('limit') ?? 100);
           const next = end < this.nodes.length ? String(end) : null;
           return json(response, 200, { nodes: this.nodes.slice(start, end), next });
+        }
+        if (request.method === 'DELETE' && parts.length === 2) {
+          if (node.state !== 'lost') return problem(response, 409, `node ${node.name} is ${node.state}`);
+          this.removeNode(node);
+          response.writeHead(204).end();
+          return;
         }
         node.state = request.method === 'DELETE' ? 'alive' : 'draining';
         this.publish('node', ['cluster'], node);
@@ -345,7 +357,8 @@ function json(response: ServerResponse, status: number, body: unknown): void {
 }
 
 function problem(response: ServerResponse, status: number, detail: string, errors?: unknown[]): void {
-  const title = status === 404 ? 'Not found' : status === 401 ? 'Unauthorized' : 'Unprocessable content';
+  const titles: Record<number, string> = { 401: 'Unauthorized', 404: 'Not found', 409: 'Conflict' };
+  const title = titles[status] ?? 'Unprocessable content';
   response
     .writeHead(status, { 'Content-Type': 'application/problem+json' })
     .end(

@@ -50,8 +50,10 @@ export interface MetricsRecord {
   points: LivePoint[];
 }
 /** What the stream's records about a job carry: the job as it is now, or which one was removed. */
-export type JobRecord = Job | RemovedJob;
-export interface RemovedJob {
+export type JobRecord = Job | Removed;
+/** The same of a node: one that was lost may be forgotten. */
+export type NodeRecord = Node | Removed;
+export interface Removed {
   id: string;
   state?: never;
 }
@@ -60,7 +62,11 @@ export function isJobRecord(kind: string): boolean {
   return kind === 'job' || kind === 'job_end' || kind === 'job_removed';
 }
 
-export function isRemoved(record: JobRecord): record is RemovedJob {
+export function isNodeRecord(kind: string): boolean {
+  return kind === 'node' || kind === 'node_removed';
+}
+
+export function isRemoved(record: JobRecord | NodeRecord): record is Removed {
   return record.state === undefined;
 }
 

@@ -36,7 +36,17 @@ export interface LiveOptions {
   changed(status: LiveStatus): void;
 }
 
-const recordKinds = ['node', 'event', 'job', 'job_end', 'job_removed', 'metrics', 'checkpoint', 'log'];
+const recordKinds = [
+  'node',
+  'node_removed',
+  'event',
+  'job',
+  'job_end',
+  'job_removed',
+  'metrics',
+  'checkpoint',
+  'log',
+];
 const opened = 1;
 const closed = 2;
 const retryMillisecondsMax = 10_000;

@@ -6,6 +6,7 @@ export function matches(topics: readonly string[], kind: string, data: unknown):
   const { id, job } = data as { id?: unknown; job?: unknown };
   switch (kind) {
     case 'node':
+    case 'node_removed':
       return topics.includes('cluster');
     case 'event':
       return topics.includes(job === null || job === undefined ? 'cluster' : `job:${String(job)}`);

@@ -116,6 +116,34 @@ describe('Nodes', () => {
     expect(names(nodes.all.data.value)).toEqual(['n2', 'n1']);
   });
 
+  it('a node that is forgotten is gone, also from a list that was on its way', async () => {
+    const nodes = await loaded();
+    nodes.record('node_removed', { id: 'id-n1' });
+    await vi.advanceTimersByTimeAsync(0);
+    expect(names(nodes.all.data.value)).toEqual(['n2']);
+    onTheWay = () => nodes.record('node_removed', { id: 'id-n2' });
+    nodes.fresh();
+    await vi.advanceTimersByTimeAsync(2000);
+    expect(names(nodes.all.data.value)).toEqual(['n1']);
+  });
+
+  it('a node that is forgotten here is gone at once, unless the head refuses', async () => {
+    pages = [[node('n1'), node('n2', { state: 'lost' })]];
+    const nodes = await loaded();
+    const asked: string[] = [];
+    let status = 409;
+    vi.stubGlobal('fetch', (path: string, { method }: RequestInit) => {
+      asked.push(`${method} ${path}`);
+      return Promise.resolve(status === 204 ? new Response(null, { status }) : new Response('{}', { status }));
+    });
+    await expect(nodes.forget(node('n2'))).rejects.toThrow();
+    expect(names(nodes.all.data.value)).toEqual(['n1', 'n2']);
+    status = 204;
+    await nodes.forget(node('n2'));
+    expect(names(nodes.all.data.value)).toEqual(['n1']);
+    expect(asked).toEqual(['DELETE /api/v1/nodes/id-n2', 'DELETE /api/v1/nodes/id-n2']);
+  });
+
   it('leaves alone what else there is to tell of a cluster', async () => {
     const nodes = await loaded();
     const seen = changes(nodes);
@@ -143,6 +171,12 @@ describe('the list of nodes', () => {
     expect(names(nodes)).toEqual(['B', 'a', 'b', 'c', 'A']);
     expect(names(after(nodes, node('a', { state: 'lost' })))).toEqual(['B', 'b', 'c', 'A', 'a']);
     expect(names(after(nodes, node('A')))).toEqual(['A', 'B', 'a', 'b', 'c']);
+  });
+
+  it('has no more what is gone, and knows of nothing that was never there', () => {
+    const gone = new Map([['id-a', null], ['id-z', null]]);
+    expect(names(withNodes([node('a'), node('b')], gone))).toEqual(['b']);
+    expect(names(withNodes([node('b')], gone))).toEqual(['b']);
   });
 
   it('is in the order of the head as long as every node stays where it is', () => {

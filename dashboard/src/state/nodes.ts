@@ -1,5 +1,5 @@
-import { get } from '../api/client';
-import type { Node, NodeList } from '../api/types';
+import { get, request } from '../api/client';
+import { isNodeRecord, isRemoved, type Node, type NodeList, type NodeRecord } from '../api/types';
 import type { Follower } from '../live/stream';
 import { Pace } from './pace';
 import { Resource } from './resource';
@@ -23,8 +23,8 @@ export class Nodes implements Follower {
   readonly all = new Resource<readonly Node[]>();
   /** By node id, from two heartbeats. No signal: it changes with the nodes only. */
   private readonly rates = new Map<string, NodeRates>();
-  /** The newest record of each node that is not shown yet. */
-  private readonly news = new Map<string, Node>();
+  /** The newest record of each node that is not shown yet; null for one that is gone. */
+  private readonly news = new Map<string, Node | null>();
   private readonly show = new Pace(async () => {
     await null; // records come several at a time: the first ones are shown together too
     this.apply();
@@ -36,15 +36,31 @@ export class Nodes implements Follower {
   }
 
   record(kind: string, data: unknown): void {
-    if (kind !== 'node') return;
-    const node = data as Node;
-    this.news.set(node.id, node);
+    if (!isNodeRecord(kind)) return;
+    const node = data as NodeRecord;
+    this.news.set(node.id, isRemoved(node) ? null : node);
     this.show.ask();
   }
 
   /** The head's answer to what was asked of a node here: shown at once. */
   took(node: Node): void {
     this.news.set(node.id, node);
+    this.apply();
+  }
+
+  /** Has a node take no more work. */
+  async drain(node: Node): Promise<void> {
+    this.took(await request<Node>('POST', `${pathOf(node)}/drain`));
+  }
+
+  async undrain(node: Node): Promise<void> {
+    this.took(await request<Node>('DELETE', `${pathOf(node)}/drain`));
+  }
+
+  /** Takes a lost node off the list, here and at the head. */
+  async forget(node: Node): Promise<void> {
+    await request('DELETE', pathOf(node));
+    this.news.set(node.id, null);
     this.apply();
   }
 
@@ -61,9 +77,14 @@ export class Nodes implements Follower {
       const after = news.get(before.id);
       const rates = after && ratesBetween(before, after);
       if (rates) this.rates.set(before.id, rates);
+      if (after === null) this.rates.delete(before.id);
     }
     this.all.add((known) => withNodes(known, news));
   }
+}
+
+function pathOf({ id }: Node): string {
+  return `/api/v1/nodes/${encodeURIComponent(id)}`;
 }
 
 /** All of them: they are counted, summed and searched, so one page of them would give wrong answers. */
@@ -81,19 +102,24 @@ async function readNodes(signal: AbortSignal): Promise<Node[]> {
   return [...nodes.values()];
 }
 
-/** The nodes after records of some of them, by id. They are sorted anew only if one has come or changed its place. */
-export function withNodes(nodes: readonly Node[], news: ReadonlyMap<string, Node>): Node[] {
+/**
+ * The nodes after records of some of them, by id; null for one that is gone. They are sorted anew only if one has come
+ * or changed its place.
+ */
+export function withNodes(nodes: readonly Node[], news: ReadonlyMap<string, Node | null>): Node[] {
   const come = new Map(news);
   let moved = false;
-  const all = nodes.map((before) => {
+  const all = nodes.flatMap((before) => {
     const after = news.get(before.id);
-    if (after === undefined) return before;
+    if (after === undefined) return [before];
     come.delete(before.id);
+    if (after === null) return [];
     moved ||= order(before, after) !== 0;
-    return after;
+    return [after];
   });
-  if (come.size === 0 && !moved) return all;
-  return [...all, ...come.values()].sort(order);
+  const others = [...come.values()].filter((node) => node !== null);
+  if (others.length === 0 && !moved) return all;
+  return [...all, ...others].sort(order);
 }
 
 function order(a: Node, b: Node): number {

@@ -1,5 +1,5 @@
 import { useSignal } from '@preact/signals';
-import { request, ApiError } from '../api/client';
+import { ApiError } from '../api/client';
 import type { Node } from '../api/types';
 import { GpuTable } from '../components/gpu_table';
 import { Pages } from '../components/pages';
@@ -18,10 +18,17 @@ const filters = [
   { value: 'lost', label: 'Lost' },
 ];
 
+/** What is done to a node only after a question, and what comes of it. */
+const actions = {
+  Drain: 'No new worker is placed there. Those that run go on to their end.',
+  Forget: 'It is taken off the list. If it joins again, it is a new node, and takes work though it was drained.',
+};
+type Action = keyof typeof actions;
+
 export function NodesView() {
   useTitle('Nodes');
   const list = useFollower(() => new Nodes(), 'nodes');
-  const draining = useSignal<Node | null>(null);
+  const asking = useSignal<{ action: Action; node: Node } | null>(null);
   const failure = useSignal<ApiError | null>(null);
   const { query } = route.value;
   const state = query.get('state') ?? '';
@@ -30,9 +37,10 @@ export function NodesView() {
   const nodes = all && matching(all, { state, q });
   const shown = sliceOf(nodes ?? [], query.get('page'));
   const error = failure.value ?? list.all.error.value;
-  const drain = async (method: 'POST' | 'DELETE', { id }: Node) => {
+  const asked = asking.value;
+  const run = async (action: () => Promise<void>) => {
     try {
-      list.took(await request<Node>(method, `/api/v1/nodes/${encodeURIComponent(id)}/drain`));
+      await action();
       failure.value = null;
     } catch (fault) {
       failure.value = fault instanceof ApiError ? fault : new ApiError(String(fault), 0, null);
@@ -67,7 +75,7 @@ export function NodesView() {
                   <th>Heartbeat</th>
                   <th>Joined</th>
                   <th>
-                    <span class="hidden">Drain</span>
+                    <span class="hidden">Actions</span>
                   </th>
                 </tr>
               </thead>
@@ -77,10 +85,10 @@ export function NodesView() {
                     key={node.id}
                     node={node}
                     rates={list.ratesOf(node)}
-                    onDrain={() => {
-                      draining.value = node;
+                    onAsk={(action) => {
+                      asking.value = { action, node };
                     }}
-                    onUndrain={() => void drain('DELETE', node)}
+                    onUndrain={() => void run(() => list.undrain(node))}
                   />
                 ))}
               </tbody>
@@ -90,16 +98,18 @@ export function NodesView() {
         <Pages of={shown} label="Pages of the list" parameter="page" />
       </Card>
       <GpuTable nodes={nodes ?? []} />
-      {draining.value && (
+      {asked && (
         <Confirm
-          title={`Drain ${draining.value.name}?`}
-          action="Drain"
-          onConfirm={() => void drain('POST', draining.value!)}
+          title={`${asked.action} ${asked.node.name}?`}
+          action={asked.action}
+          onConfirm={() =>
+            void run(() => (asked.action === 'Drain' ? list.drain(asked.node) : list.forget(asked.node)))
+          }
           onClose={() => {
-            draining.value = null;
+            asking.value = null;
           }}
         >
-          <p>No new worker is placed there. Those that run go on to their end.</p>
+          <p>{actions[asked.action]}</p>
         </Confirm>
       )}
     </>
@@ -119,14 +129,15 @@ function NoNode({ filtered }: { filtered: boolean }) {
 function NodeRow({
   node,
   rates,
-  onDrain,
+  onAsk,
   onUndrain,
 }: {
   node: Node;
   rates: NodeRates | undefined;
-  onDrain: () => void;
+  onAsk: (action: Action) => void;
   onUndrain: () => void;
 }) {
+  const action = node.state === 'lost' ? 'Forget' : 'Drain';
   const cpu = node.resources['cpu'] ?? 0;
   const others = Object.entries(node.resources).filter(([name]) => name !== 'cpu' && name !== 'memory');
   return (
@@ -189,13 +200,8 @@ function NodeRow({
             Undo drain
           </button>
         ) : (
-          <button
-            type="button"
-            disabled={node.state !== 'alive'}
-            onClick={onDrain}
-            title={node.state === 'alive' ? '' : `It is ${node.state}`}
-          >
-            Drain
+          <button type="button" onClick={() => onAsk(action)}>
+            {action}
           </button>
         )}
       </td>
