@@ -71,6 +71,7 @@ std::vector<Change> NodeTable::recover(std::vector<NodeRecord> nodes) {
       record.lost_at = services_.now();
       record.reason = "the head was restarted; the node has not joined since";
       changes.push_back(change::PutNode{record});
+      changes.push_back(change::Publish{StreamKind::node, {}, to_text(to_json(record))});
     }
     Node node;
     node.record = std::move(record);

@@ -503,6 +503,25 @@ TEST(Head, ALostNodeThatIsForgottenIsRemovedFromTheStore) {
   EXPECT_TRUE(std::ranges::any_of(kept, [](const NodeRecord& node) { return node.name == "a"; }));
 }
 
+TEST(Head, TellsThoseWhoGoOnReadingWhichNodesHaveNotJoinedSinceARestart) {
+  FakeCluster cluster;
+  auto before = cluster.simulation.run(cluster.head->subscribe(Topics::parse("cluster").value(), 0)).value();
+  cluster.add_node("a", 1);
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
+  const auto read = cluster.simulation.run(before->next(1ms)).value();
+  cluster.kill_head();
+  cluster.remove_node("a");
+  cluster.start_head();
+  auto after = cluster.simulation.run(cluster.head->subscribe(Topics::parse("cluster").value(), read.sequence)).value();
+  const auto batch = cluster.simulation.run(after->next(1ms)).value();
+  ASSERT_THAT(batch.items, SizeIs(1));
+  EXPECT_EQ(batch.items[0].kind, StreamKind::node);
+  const auto node = json::parse(batch.items[0].data);
+  EXPECT_EQ(node.at("name"), "a");
+  EXPECT_EQ(node.at("state"), "lost");
+  EXPECT_EQ(node.at("reason"), "the head was restarted; the node has not joined since");
+}
+
 TEST(Head, TheStreamTellsAJobsWholeLifeOnce) {
   FakeCluster cluster;
   auto stream = cluster.simulation.run(cluster.head->subscribe(Topics::parse("jobs").value(), 0)).value();
