@@ -4,7 +4,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <exception>
+#include <future>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "base/errc.hpp"
@@ -13,6 +16,8 @@
 
 namespace weir::cluster {
 namespace {
+
+constexpr std::chrono::seconds answer_limit{5};  // of the driver, which needs tens of milliseconds
 
 class NvmlProbe final : public GpuProbe {
  public:
@@ -32,6 +37,43 @@ class NvmlProbe final : public GpuProbe {
 
  private:
   std::unique_ptr<cuda::Nvml> nvml_;
+};
+
+class DeadlineProbe final : public GpuProbe {
+ public:
+  DeadlineProbe(std::shared_ptr<GpuProbe> probe, std::chrono::milliseconds limit)
+      : probe_(std::move(probe)), limit_(limit) {}
+
+  Result<std::vector<Reading>> read() override {
+    if (late_.valid()) {
+      if (late_.wait_for(limit_) == std::future_status::timeout) return no_answer();
+      late_ = {};  // an answer to an earlier question
+    }
+    std::promise<Result<std::vector<Reading>>> promise;
+    auto answer = promise.get_future();
+    // Detached: nobody can wait for a driver that never answers, not even at the end of the process.
+    std::thread([probe = probe_, promise = std::move(promise)]() mutable {
+      try {
+        promise.set_value(probe->read());
+      } catch (...) {
+        promise.set_exception(std::current_exception());
+      }
+    }).detach();
+    if (answer.wait_for(limit_) == std::future_status::timeout) {
+      late_ = std::move(answer);
+      return no_answer();
+    }
+    return answer.get();
+  }
+
+ private:
+  Error no_answer() const {
+    return {Errc::deadline_exceeded, "the driver has not answered for " + std::to_string(limit_.count()) + " ms"};
+  }
+
+  std::shared_ptr<GpuProbe> probe_;
+  std::chrono::milliseconds limit_;
+  std::future<Result<std::vector<Reading>>> late_;
 };
 
 std::string_view trimmed(std::string_view text) {
@@ -75,7 +117,11 @@ std::string count_text(std::size_t found, std::size_t visible, const std::option
 Result<std::shared_ptr<GpuProbe>> make_nvml_probe() {
   auto nvml = cuda::Nvml::open();
   if (!nvml) return nvml.error();
-  return std::shared_ptr<GpuProbe>(std::make_shared<NvmlProbe>(std::move(*nvml)));
+  return with_deadline(std::make_shared<NvmlProbe>(std::move(*nvml)), answer_limit);
+}
+
+std::shared_ptr<GpuProbe> with_deadline(std::shared_ptr<GpuProbe> probe, std::chrono::milliseconds limit) {
+  return std::make_shared<DeadlineProbe>(std::move(probe), limit);
 }
 
 VisibleGpus visible_gpus(std::span<const protocol::Gpu> all, const std::optional<std::string>& value) {
@@ -135,6 +181,8 @@ Result<std::vector<std::string>> offer_gpus(NodeOptions& options, Result<std::sh
     if (asked.value_or(0) > 0) {
       remarks.push_back("gpu=" + number_text(*asked) +
                         " is counted only, and no worker gets a device: " + readings.error().context);
+    } else if (!asked && readings.error().code != Errc::not_found) {  // most machines have no driver
+      remarks.push_back("no GPU of this machine is offered: " + readings.error().context);
     }
     return remarks;
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,6 +32,11 @@ class GpuProbe {
 /// Of the machine, by NVIDIA's driver. Fails with: not_found (there is no driver), unsupported (it is too old), io; the
 /// context is a sentence.
 Result<std::shared_ptr<GpuProbe>> make_nvml_probe();
+
+/// A probe that gives up: a driver in trouble may never answer. Its read() blocks for no longer than `limit` and also
+/// fails with deadline_exceeded; the unanswered reading goes on in a thread of its own, and until it has ended no other
+/// one begins.
+std::shared_ptr<GpuProbe> with_deadline(std::shared_ptr<GpuProbe> probe, std::chrono::milliseconds limit);
 
 struct VisibleGpus {
   std::vector<protocol::Gpu> gpus;

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+
 #include "base/errc.hpp"
 #include "cluster/node.hpp"
 #include "tests/cluster/fake_gpus.hpp"
@@ -132,6 +135,14 @@ TEST(OfferGpus, WithoutADriverGpusAreAMereNumber) {
   EXPECT_FALSE(options.resources.contains("gpu"));
 }
 
+TEST(OfferGpus, ADriverInTroubleIsTold) {
+  NodeOptions options;
+  const Error old{Errc::unsupported, "the NVIDIA driver is too old"};
+  EXPECT_THAT(offer_gpus(options, old, std::nullopt).value(),
+              ElementsAre("no GPU of this machine is offered: the NVIDIA driver is too old"));
+  EXPECT_FALSE(options.resources.contains("gpu"));
+}
+
 TEST(OfferGpus, GpusOfDifferentKindsAreTold) {
   const Offered mixed({four[2], four[3]});
   EXPECT_THAT(mixed.outcome.value(),
@@ -142,6 +153,55 @@ TEST(OfferGpus, GpusOfDifferentKindsAreTold) {
   const auto probe = std::make_shared<FakeGpuProbe>(std::vector{four[2], four[3]});
   EXPECT_THAT(offer_gpus(labelled, std::shared_ptr<GpuProbe>(probe), std::nullopt).value(), IsEmpty());
   EXPECT_EQ(labelled.labels.at("gpu_type"), "mine");
+}
+
+/// A driver that answers when a test lets it: "n readings have begun before this one" as utilisation.
+class StuckProbe final : public GpuProbe {
+ public:
+  Result<std::vector<Reading>> read() override {
+    const int before = begun_++;
+    free_.wait(false);
+    return std::vector<Reading>{{four[0], {.utilization = before}}};
+  }
+  void let_go() {
+    free_ = true;
+    free_.notify_all();
+  }
+  int begun() const { return begun_; }
+
+ private:
+  std::atomic<int> begun_ = 0;
+  std::atomic<bool> free_ = false;
+};
+
+TEST(GpuDeadline, ADriverThatDoesNotAnswerStopsNobody) {
+  const auto stuck = std::make_shared<StuckProbe>();
+  const auto probe = with_deadline(stuck, std::chrono::milliseconds(20));
+  for (int i = 0; i < 3; ++i) {
+    const auto read = probe->read();
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().code, Errc::deadline_exceeded);
+    EXPECT_EQ(read.error().context, "the driver has not answered for 20 ms");
+  }
+  EXPECT_LE(stuck->begun(), 1) << "one thread waits, however often it is asked";
+  stuck->let_go();
+  for (;;) {
+    const auto read = probe->read();
+    if (!read) continue;
+    EXPECT_EQ(*read->front().sample.utilization, stuck->begun() - 1) << "not an answer to an earlier question";
+    EXPECT_GE(stuck->begun(), 2);
+    break;
+  }
+}
+
+TEST(GpuDeadline, WhatADriverSaysIsPassedOn) {
+  const auto fake = std::make_shared<FakeGpuProbe>(four);
+  const auto probe = with_deadline(fake, std::chrono::hours(1));
+  EXPECT_EQ(probe->read()->size(), four.size());
+  fake->failure = Error{Errc::io, "GPU is lost"};
+  EXPECT_EQ(probe->read().error().context, "GPU is lost");
+  fake->failure.reset();
+  EXPECT_EQ(probe->read()->size(), four.size());
 }
 
 }  // namespace
