@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
-#include <limits>
 
 #include "base/ensure.hpp"
 
@@ -13,22 +11,19 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t name_length_max = 64;
-constexpr std::size_t names_max = 256;          // different metrics of one worker
-constexpr std::size_t samples_max = 64 * 1024;  // steps that some ranks have reported and others not
+constexpr std::size_t names_max = 256;     // different metrics of one worker
+constexpr std::size_t rates_max = 16;      // values of samples_per_second behind that of the summary
+constexpr std::size_t waiting_max = 1024;  // values of one worker and metric that others have not come to
 
 bool of_whole_job(const std::string& name) { return name == "accuracy" || name == "test_loss"; }
 
-double join(const std::string& name, const std::vector<std::optional<double>>& values) {
-  double sum = 0;
-  double most = -std::numeric_limits<double>::infinity();
-  for (const auto& value : values) {
-    sum += *value;
-    most = std::max(most, *value);
-  }
-  if (name.ends_with("_seconds")) return most;
-  if (name == "samples_per_second" || name.starts_with("bytes_")) return sum;
-  return sum / static_cast<double>(values.size());
+double median_of(std::deque<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
 }
+
+bool is_summed(const std::string& name) { return name == "samples_per_second" || name.starts_with("bytes_"); }
 
 /// Byte counts are whole numbers in JSON; values that are not finite are null.
 json number(const std::string& name, double value) {
@@ -62,6 +57,8 @@ Figures::Figures(std::uint32_t world, std::uint32_t members, Past past)
   for (std::size_t rank = 0; rank < past_.ranks.size(); ++rank) ranks_[rank].wire_bytes = past_.ranks[rank].wire_bytes;
 }
 
+void Figures::begin_after(double wall_seconds) { past_.wall_seconds = std::max(past_.wall_seconds, wall_seconds); }
+
 std::vector<MetricRow> Figures::add(std::uint32_t rank, std::uint64_t step,
                                     std::span<const protocol::MetricPoint> points) {
   std::vector<MetricRow> rows;
@@ -79,16 +76,11 @@ std::vector<MetricRow> Figures::add(std::uint32_t rank, std::uint64_t step,
       complete(row, rows);
       continue;
     }
-    worker.point_step = std::max(worker.point_step, row.step);
-    if (rank < world_) {
-      if (const auto passed = passed_sample(row.name)) complete(*passed, rows);
-    }
     worker.last[row.name] = row.value;
     rows.push_back(row);
     if (rank >= world_) continue;
-    if (auto whole = add_to_sample(row)) complete(*whole, rows);
+    if (auto whole = add_to_job(row)) complete(*whole, rows);
   }
-  if (rank < world_) drop_passed_samples();
   return rows;
 }
 
@@ -119,58 +111,39 @@ std::uint64_t Figures::bytes_of_job(const MetricRow& row) const {
                         std::llround(all * static_cast<double>(row.wire_bytes) / static_cast<double>(own)));
 }
 
-/// Returns the job's value if this was the last rank missing for the step.
-std::optional<MetricRow> Figures::add_to_sample(const MetricRow& row) {
-  const auto rank = *row.worker;
-  const auto key = std::pair(row.step, row.name);
-  Sample& sample = samples_[key];
-  if (sample.values.empty()) sample.values.resize(world_);
-  if (!sample.values[rank]) ++sample.count;
-  sample.values[rank] = row.value;
-  sample.wall_seconds = std::max(sample.wall_seconds, row.wall_seconds);
-  sample.wire_bytes += row.wire_bytes;
-  std::optional<MetricRow> whole;
-  if (sample.count == world_) {
-    whole = MetricRow{
-        row.name, std::nullopt, row.step, sample.wall_seconds, sample.wire_bytes, join(row.name, sample.values)};
-    samples_.erase(key);
-  } else if (samples_.size() > samples_max) {
-    samples_.erase(samples_.begin());  // some rank does not report this step
+/// Returns the job's value if this worker's was missing for the next one.
+std::optional<MetricRow> Figures::add_to_job(const MetricRow& row) {
+  Series& series = series_[row.name];
+  if (series.waiting.empty()) series.waiting.resize(world_);
+  auto& own = series.waiting[*row.worker];
+  const auto newest = own.empty() ? series.step : std::optional(own.back().step);
+  if (newest && row.step <= *newest) return std::nullopt;
+  if (own.size() == waiting_max) own.pop_front();
+  own.push_back(row);
+  if (std::ranges::any_of(series.waiting, [](const auto& rows) { return rows.empty(); })) return std::nullopt;
+
+  MetricRow whole{row.name, std::nullopt, 0, 0, 0, 0};
+  for (const auto& rows : series.waiting) whole.step = std::max(whole.step, rows.front().step);
+  for (auto& rows : series.waiting) {
+    while (rows.size() > 1 && rows[1].step <= whole.step) rows.pop_front();
+    whole.wall_seconds = std::max(whole.wall_seconds, rows.front().wall_seconds);
+    whole.wire_bytes += rows.front().wire_bytes;
+    whole.value += rows.front().value;
+    rows.pop_front();
   }
+  if (!is_summed(row.name)) whole.value /= world_;
+  series.step = whole.step;
   return whole;
-}
-
-/// The samples below this step are those that no rank adds to any more.
-std::uint64_t Figures::step_of_all() const {
-  const auto all = workers();
-  const auto least = std::ranges::min_element(all, {}, &Rank::point_step);
-  return least == all.end() ? 0 : least->point_step;
-}
-
-/// The job's value at the newest step that all ranks have passed and some have not reported: workers that count their
-/// own steps do not all report the same ones. Those have what they reported last.
-std::optional<MetricRow> Figures::passed_sample(const std::string& name) const {
-  auto at = samples_.lower_bound({step_of_all(), std::string()});
-  while (at != samples_.begin() && std::prev(at)->first.second != name) --at;
-  if (at == samples_.begin()) return std::nullopt;
-  auto [values, count, wall_seconds, wire_bytes] = std::prev(at)->second;
-  for (std::uint32_t rank = 0; rank < world_; ++rank) {
-    if (values[rank]) continue;
-    const auto last = ranks_[rank].last.find(name);
-    if (last == ranks_[rank].last.end()) return std::nullopt;
-    values[rank] = last->second;
-    wire_bytes += ranks_[rank].wire_bytes;
-  }
-  return MetricRow{name, std::nullopt, std::prev(at)->first.first, wall_seconds, wire_bytes, join(name, values)};
-}
-
-void Figures::drop_passed_samples() {
-  samples_.erase(samples_.begin(), samples_.lower_bound({step_of_all(), std::string()}));
 }
 
 void Figures::complete(const MetricRow& row, std::vector<MetricRow>& rows) {
   if (row.name == "compression_ratio") return;  // not the mean of the ratios: see below
   job_last_[row.name] = row.value;
+  if (row.name == "samples_per_second" && std::isfinite(row.value)) {
+    if (rates_.size() == rates_max) rates_.pop_front();
+    rates_.push_back(row.value);
+    job_last_[row.name] = median_of(rates_);
+  }
   rows.push_back(row);
   if (row.name == "bytes_dense") dense_ = row;
   if (row.name == "bytes_sent") sent_ = row;

@@ -1,12 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cluster/records.hpp"
@@ -15,10 +15,14 @@
 namespace weir::cluster {
 
 /// The metrics of one job: accepts the workers' reports, computes the job's own series from them and keeps the last
-/// values. For the job as a whole, samples_per_second and bytes_* are sums over the workers; *_seconds is the slowest
-/// worker's; compression_ratio is bytes_dense / bytes_sent; loss and all others are the mean. accuracy and test_loss
-/// are the job's own: whichever worker reports them, they belong to no rank. What servers report is theirs alone: no
-/// value of the job waits for them or counts them.
+/// values. For the job as a whole, samples_per_second and bytes_* are sums over the workers; compression_ratio is
+/// bytes_dense / bytes_sent; loss, *_seconds and all others are the mean. accuracy and test_loss are the job's own:
+/// whichever worker reports them, they belong to no rank. What servers report is theirs alone: no value of the job waits
+/// for them or counts them.
+///
+/// Workers that count their own steps do not all report the same ones. A value of the job is of the step at which each
+/// worker has reported something new, and made of what each had reported newest up to that step: a value for each step
+/// where all report the same ones, and otherwise as many as the worker has that reports least.
 ///
 /// A rank counts its time, bytes and gradients from its own start. After a restart the job's counts continue: the
 /// totals of earlier attempts are added to the values that the ranks of this attempt report.
@@ -40,8 +44,10 @@ class Figures {
   /// The first `world` of the `members` ranks are workers. `past`: empty for the first attempt.
   Figures(std::uint32_t world, std::uint32_t members, Past past);
 
-  /// Adds a report of `rank` and returns the rows to store: the rank's own, and the job's for the steps that all
-  /// workers have now reported.
+  /// Tells when the first step of this attempt began: so long after that of the job. Not before what has been reported.
+  void begin_after(double wall_seconds);
+
+  /// Adds a report of `rank` and returns the rows to store: the rank's own, and the job's.
   std::vector<MetricRow> add(std::uint32_t rank, std::uint64_t step, std::span<const protocol::MetricPoint> points);
 
   /// Steps completed by all workers, and by one.
@@ -51,41 +57,38 @@ class Figures {
   /// The totals from which the next attempt continues.
   Past past() const;
 
-  /// JobRecord::summary and WorkerRecord::figures.
+  /// JobRecord::summary and WorkerRecord::figures: the last values. One step tells little of how fast a job is, so that
+  /// the summary's samples_per_second is the median of the last 16 values.
   nlohmann::json summary() const;
   nlohmann::json figures_of(std::uint32_t rank) const;
 
  private:
   struct Rank {
     std::uint64_t step = 0;
-    std::uint64_t point_step = 0;  ///< of its newest point; none of an earlier step follows
     std::uint64_t wire_bytes = 0;
     std::map<std::string, double> last;
   };
-  struct Sample {
-    std::vector<std::optional<double>> values;  ///< by rank
-    std::size_t count = 0;
-    double wall_seconds = 0;
-    std::uint64_t wire_bytes = 0;
+  /// The job's values of one metric.
+  struct Series {
+    std::optional<std::uint64_t> step;           ///< of the newest value
+    std::vector<std::deque<MetricRow>> waiting;  ///< by worker: what it has reported of later steps, ascending
   };
 
   std::span<const Rank> workers() const { return std::span(ranks_).first(world_); }
   MetricRow row_of(std::uint32_t rank, const protocol::MetricPoint& point) const;
   std::uint64_t bytes_of_job(const MetricRow& row) const;
-  std::optional<MetricRow> add_to_sample(const MetricRow& row);
-  std::uint64_t step_of_all() const;
-  std::optional<MetricRow> passed_sample(const std::string& name) const;
-  void drop_passed_samples();
+  std::optional<MetricRow> add_to_job(const MetricRow& row);
   void complete(const MetricRow& row, std::vector<MetricRow>& rows);
 
-  const Past past_;
+  Past past_;
   double wall_seconds_;
   const std::uint32_t world_;  ///< workers: the first ranks
   std::vector<Rank> ranks_;
   std::map<std::string, double> job_last_;
-  std::map<std::pair<std::uint64_t, std::string>, Sample> samples_;  ///< by step and name; workers are missing
-  std::optional<MetricRow> dense_;                                   ///< newest bytes_dense of the job
-  std::optional<MetricRow> sent_;                                    ///< newest bytes_sent of the job
+  std::map<std::string, Series> series_;
+  std::deque<double> rates_;        ///< the job's newest values of samples_per_second
+  std::optional<MetricRow> dense_;  ///< newest bytes_dense of the job
+  std::optional<MetricRow> sent_;   ///< newest bytes_sent of the job
 };
 
 }  // namespace weir::cluster

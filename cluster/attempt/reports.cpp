@@ -66,6 +66,7 @@ Error Reports::to_repeat(const Error& failure) {
 /// Counts the report and returns what it changes, apart from the record of the job.
 std::vector<Change> Reports::changes_of(protocol::Report& report) {
   std::vector<Change> changes;
+  if (!report.points.empty() && !std::exchange(has_begun_, true)) continue_time(report.points.back().wall_seconds);
   auto rows = figures_.add(report.rank, report.step, report.points);
   // Before all workers of an attempt have reported, the job is where the attempt before has left it.
   if (const auto step = figures_.step(); step > 0) job_.step = step;
@@ -81,6 +82,14 @@ std::vector<Change> Reports::changes_of(protocol::Report& report) {
     changes.push_back(change::PutTraffic{kept_of(job_.id, attempt_, report.rank, std::move(*traffic))});
   }
   return changes;
+}
+
+/// The time of the job's series passes between two attempts, too. `worker_seconds`: since this attempt's first step.
+void Reports::continue_time(double worker_seconds) {
+  const auto first = job_.summary.find("first_step_seconds");
+  if (job_.restarts == 0 || first == job_.summary.end()) return;
+  const auto since_submit = std::chrono::duration<double>(services_.now() - job_.created_at).count();
+  figures_.begin_after(since_submit - first->get<double>() - worker_seconds);
 }
 
 void Reports::append_job(std::vector<Change>& changes) {

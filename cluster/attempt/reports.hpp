@@ -41,6 +41,7 @@ class Reports {
   };
 
   std::vector<Change> changes_of(protocol::Report& report);
+  void continue_time(double worker_seconds);
   void append_job(std::vector<Change>& changes);
   void summarize();
   Error to_repeat(const Error& failure);
@@ -52,6 +53,7 @@ class Reports {
   PlanEvents plan_events_;
   std::vector<Rank> ranks_;
   runtime::Clock::time_point published_{};
+  bool has_begun_ = false;    ///< a value of this attempt has been reported
   bool store_fails_ = false;  ///< it has refused the last report
 };
 

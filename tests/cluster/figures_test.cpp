@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -44,36 +43,101 @@ TEST(Figures, CountsGoOnAfterARestartAndOtherValuesDoNot) {
   EXPECT_EQ(value_of(of_server, "staleness_max"), 2);
 }
 
-std::ptrdiff_t values_of_job(const std::vector<MetricRow>& rows) {
-  return std::ranges::count_if(rows, [](const MetricRow& row) { return !row.worker; });
+std::vector<MetricRow> of_job(std::vector<MetricRow> rows) {
+  std::erase_if(rows, [](const MetricRow& row) { return row.worker.has_value(); });
+  return rows;
 }
 
-TEST(Figures, AStepBelowWhatAllRanksHaveReportedIsNotKept) {
+TEST(Figures, AValueOfTheJobIsOfWhatEachWorkerHadAtThatStep) {
   Figures figures(2, 2, {});
-  figures.add(0, 1, std::vector{point("loss", 1, 2)});
-  figures.add(0, 3, std::vector{point("loss", 3, 2)});
-  figures.add(1, 2, std::vector{point("loss", 2, 2)});
-  EXPECT_EQ(values_of_job(figures.add(1, 3, std::vector{point("loss", 1, 2)})), 0) << "rank 1 has passed step 1";
-  EXPECT_EQ(values_of_job(figures.add(1, 3, std::vector{point("loss", 3, 2)})), 2) << "of steps 2 and 3";
+  figures.add(0, 8, std::vector{point("bytes_sent", 6, 600), point("bytes_sent", 7, 700), point("bytes_sent", 8, 800)});
+  const auto rows = of_job(figures.add(1, 8, std::vector{point("bytes_sent", 7, 70), point("bytes_sent", 8, 80)}));
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].step, 7u);
+  EXPECT_EQ(rows[0].value, 770);
+  EXPECT_EQ(rows[0].wire_bytes, 200u);
+  EXPECT_EQ(rows[1].step, 8u);
+  EXPECT_EQ(rows[1].value, 880);
 }
 
-/// A fast worker and one that sees every third step, as with servers: they hardly ever report the same one.
-TEST(Figures, WorkersThatSeeOtherStepsHaveValuesOfTheJobToo) {
+TEST(Figures, AWorkerThatReportsAnEarlierStepThanAllHavePassedHasNoPartInIt) {
   Figures figures(2, 2, {});
-  std::vector<MetricRow> of_job;
-  const auto add = [&](std::uint32_t rank, std::uint64_t step, double value) {
-    for (auto& row : figures.add(rank, step, std::vector{point("samples_per_second", step, value)})) {
-      if (!row.worker) of_job.push_back(std::move(row));
-    }
-  };
-  for (std::uint64_t step = 1; step <= 300; ++step) {
-    add(0, step, 10);
-    if (step % 3 == 1) add(1, step + 1, 4);  // before the other sees it
+  figures.add(0, 3, std::vector{point("loss", 1, 2), point("loss", 3, 4)});
+  const auto rows = of_job(figures.add(1, 2, std::vector{point("loss", 2, 6)}));
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0].step, 2u);
+  EXPECT_EQ(rows[0].value, 4) << "the mean of the first at step 1 and the second at step 2";
+  EXPECT_TRUE(of_job(figures.add(1, 2, std::vector{point("loss", 1, 2)})).empty());
+  EXPECT_EQ(of_job(figures.add(1, 3, std::vector{point("loss", 3, 6)})).at(0).value, 5);
+}
+
+/// Without limits what one worker reports would grow for as long as another reports nothing.
+TEST(Figures, WhatWaitsForAnotherWorkerIsBounded) {
+  Figures figures(2, 2, {});
+  for (std::uint64_t step = 1; step <= 3000; ++step) figures.add(0, step, std::vector{point("loss", step, 1)});
+  std::size_t values = 0;
+  for (std::uint64_t step = 1; step <= 3000; ++step) {
+    values += of_job(figures.add(1, step, std::vector{point("loss", step, 3)})).size();
   }
-  EXPECT_GT(of_job.size(), 90u) << "as often as the slower one reports";
-  EXPECT_LE(of_job.size(), 300u);
-  EXPECT_TRUE(std::ranges::is_sorted(of_job, std::ranges::less_equal{}, &MetricRow::step));
-  for (const auto& row : of_job) EXPECT_EQ(row.value, 14) << row.step;
+  EXPECT_EQ(values, 1024u);
+}
+
+/// With servers, workers see other steps: here three of which each sees another one, and reports several at a time.
+TEST(Figures, SeriesOfTheJobAscendWhateverStepsItsWorkersSee) {
+  Figures figures(3, 3, {});
+  std::vector<MetricRow> values;
+  std::vector<std::vector<protocol::MetricPoint>> kept(3);
+  for (std::uint64_t step = 1; step <= 300; ++step) {
+    const auto rank = static_cast<std::uint32_t>(step * 7919 % 3);
+    auto one = point("bytes_sent", step, static_cast<double>(10 * step));
+    one.wire_bytes = 10 * step;
+    one.wall_seconds = static_cast<double>(step);
+    kept[rank].push_back(one);
+    if (kept[rank].size() < 3 * (rank + 1)) continue;
+    for (auto& row : of_job(figures.add(rank, step, kept[rank]))) values.push_back(std::move(row));
+    kept[rank].clear();
+  }
+  EXPECT_GT(values.size(), 60u);
+  EXPECT_LE(values.size(), 100u) << "as many as the worker reports that reports least";
+  EXPECT_TRUE(std::ranges::is_sorted(values, std::ranges::less_equal{}, &MetricRow::step));
+  EXPECT_TRUE(std::ranges::is_sorted(values, {}, &MetricRow::value)) << "a count";
+  EXPECT_TRUE(std::ranges::is_sorted(values, {}, &MetricRow::wire_bytes));
+  EXPECT_TRUE(std::ranges::is_sorted(values, {}, &MetricRow::wall_seconds));
+  for (const auto& row : values) EXPECT_LE(row.value, 30.0 * static_cast<double>(row.step));
+}
+
+TEST(Figures, TheSpeedOfTheJobIsThatOfManySteps) {
+  Figures figures(1, 1, {});
+  for (std::uint64_t step = 1; step <= 40; ++step) {
+    const double rate = step % 10 == 0 ? 5 : 100;  // some steps are slow
+    figures.add(worker, step, std::vector{point("samples_per_second", step, rate)});
+  }
+  EXPECT_EQ(figures.summary()["samples_per_second"], 100);
+  EXPECT_EQ(figures.figures_of(worker)["samples_per_second"], 5) << "its last value";
+  for (std::uint64_t step = 41; step <= 56; ++step) {
+    figures.add(worker, step, std::vector{point("samples_per_second", step, 30)});
+  }
+  EXPECT_EQ(figures.summary()["samples_per_second"], 30);
+}
+
+TEST(Figures, TimesOfTheJobAreMeans) {
+  Figures figures(2, 2, {});
+  figures.add(0, 1, std::vector{point("wait_seconds", 1, 3), point("compute_seconds", 1, 1)});
+  const auto rows = of_job(figures.add(1, 1, std::vector{point("wait_seconds", 1, 1), point("compute_seconds", 1, 3)}));
+  ASSERT_EQ(rows.size(), 2u);
+  for (const auto& row : rows) EXPECT_EQ(row.value, 2) << row.name << ": both add up to the step of 4 seconds";
+}
+
+TEST(Figures, TimePassesBetweenAttempts) {
+  Figures first(1, 1, {});
+  first.add(worker, 4, std::vector{point("loss", 4, 2)});
+  Figures second(1, 1, first.past());
+  second.begin_after(30);
+  EXPECT_EQ(second.add(worker, 3, std::vector{point("loss", 3, 2)}).at(0).wall_seconds, 31);
+  EXPECT_EQ(second.past().wall_seconds, 31);
+  Figures third(1, 1, second.past());
+  third.begin_after(5);
+  EXPECT_EQ(third.add(worker, 3, std::vector{point("loss", 3, 2)}).at(0).wall_seconds, 32) << "it does not go back";
 }
 
 }  // namespace
