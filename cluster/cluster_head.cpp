@@ -358,7 +358,7 @@ net::awaitable<Result<JobTotals>> ClusterHead::job_totals_here() {
     };
     totals.bytes_sent += figure("bytes_sent");
     totals.bytes_dense += figure("bytes_dense");
-    totals.samples_per_second += figure("samples_per_second");
+    if (run->job().phase == JobPhase::training) totals.samples_per_second += figure("samples_per_second");
   }
   co_return totals;
 }

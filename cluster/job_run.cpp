@@ -137,21 +137,35 @@ runtime::Clock::duration JobRun::prepare_time() const {
   return prepare_limit + protocol::time_for(resume_from_ ? resume_from_->bytes_of_all() : 0);
 }
 
-/// Asks the training ranks to stop at a step that all agree on, and waits for their ends: for as long as they send
-/// something that is as large as a checkpoint, or evaluate the model of the last step.
+/// Steps after which training ranks have surely agreed to stop: they do so when they exchange, which in some modes they
+/// do after every so many steps.
+std::uint64_t JobRun::steps_to_agree() const {
+  const auto& params = spec_.training.mode.params;
+  return 16 + 2 * (params.value("period", std::uint64_t{1}) + params.value("delay", std::uint64_t{0}));
+}
+
+/// Asks the training ranks to stop at a step that all agree on, and waits for their ends: for as long as they make steps
+/// until then, send something that is as large as a checkpoint, or evaluate the model of the last step.
 net::awaitable<JobRun::Ending> JobRun::stop_training() {
   co_await enter(Step::stopping);
   for (Process& process : processes_) calls_.spawn("stop", ask_to_stop(process));
   const auto evaluated = services_.clock.now() + final_evaluation_limit;
+  const std::uint64_t agreed_after = steps_done() + steps_to_agree();
   auto waited = Waited::late;
   for (bool busy = true; busy && waited == Waited::late;) {
     const auto before = bytes_received();
+    const auto step_before = steps_done();
     waited = co_await until(stop_limit, has_ended);
     const auto now = bytes_received();  // less than before if a link broke: the new one counts from 0
     const bool sending = now < before || now - before >= protocol::slow_bytes_per_second * stop_limit.count();
-    busy = sending || (all_steps_done() && services_.clock.now() < evaluated);
+    const bool on_the_way = steps_done() > step_before && steps_done() < agreed_after;
+    busy = sending || on_the_way || (all_steps_done() && services_.clock.now() < evaluated);
   }
-  if (waited == Waited::failed) co_return co_await explain_failure();
+  if (waited == Waited::failed) {
+    auto failure = co_await explain_failure();
+    if (!state_.has_lost() || state_.abandoned()) co_return failure;
+    co_return Ending{JobState::stopped, "stopped on request; " + failure.reason + "; " + newest_checkpoint()};
+  }
   if (waited == Waited::done && processes_.every(has_finished)) co_return Ending{JobState::succeeded, {}};
   const std::uint64_t step = std::max(steps_done(), checkpoints_.newest());
   if (waited != Waited::done && all_steps_done()) {
@@ -159,10 +173,14 @@ net::awaitable<JobRun::Ending> JobRun::stop_training() {
   }
   if (waited != Waited::done && !checkpoints_.is_complete(step)) {
     co_return Ending{JobState::stopped,
-                     "stopped on request; the workers did not agree on a step in time, so the "
-                     "newest checkpoint is an older one"};
+                     "stopped on request; the workers did not agree on a step in time; " + newest_checkpoint()};
   }
   co_return Ending{JobState::stopped, "stopped on request at step " + std::to_string(step)};
+}
+
+std::string JobRun::newest_checkpoint() const {
+  const auto newest = checkpoints_.newest();
+  return newest == 0 ? "there is no checkpoint" : "the newest checkpoint is that of step " + std::to_string(newest);
 }
 
 /// Called after the first sign of a failure; waits a moment for the cause behind it.

@@ -119,7 +119,9 @@ class JobRun {
   net::awaitable<Ending> attempt();
   net::awaitable<Result<void>> open_checkpoint();
   runtime::Clock::duration prepare_time() const;
+  std::uint64_t steps_to_agree() const;
   net::awaitable<Ending> stop_training();
+  std::string newest_checkpoint() const;
   net::awaitable<Ending> explain_failure();
   net::awaitable<void> take_down(bool failed);
 

@@ -481,6 +481,7 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run) {
   ++job.restarts;
   job.phase = JobPhase::recovering;
   job.reason = ending.reason;
+  job.summary["samples_per_second"] = nullptr;  // nobody trains until the next attempt does
   JobRun::Plan plan;
   plan.spec = run->spec();
   plan.order = run->order();

@@ -13,6 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::Contains;
 using testing::HasSubstr;
+using testing::SizeIs;
 
 using Commit = std::vector<Change>;
 
@@ -212,6 +213,54 @@ TEST(Attempt, AnEvaluationOfTheFinalModelThatNeverEndsIsGivenUp) {
   ASSERT_TRUE(cluster.await_job(
       id, [](const JobRecord& job) { return terminal(job.state); }, 2h));
   EXPECT_EQ(cluster.job(id).state, JobState::stopped);
+}
+
+TEST(Attempt, AStopWaitsForTheNextExchangeOfWorkersThatMakeSteps) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 1000;
+  cluster.script.step_time = 5s;
+  cluster.script.period = 100;
+  const auto id = cluster.submit_job(2, {{"training", {{"mode", "apart"}, {"params", {{"period", 100}}}}}});
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 3; }));
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::stopped);
+  EXPECT_EQ(ended.reason, "stopped on request at step 100");
+  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(1));
+}
+
+TEST(Attempt, AJobThatIsAskedToStopAndThenLosesAWorkerIsStopped) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 1000;
+  cluster.script.checkpoint_every = 20;
+  cluster.script.period = 100;
+  const auto id = cluster.submit_job(2, {{"fault_tolerance", {{"max_restarts", 3}}},
+                                         {"training", {{"mode", "apart"}, {"params", {{"period", 100}}}}}});
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 45; }));
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  cluster.spawners["a"]->kill(1);
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::stopped);
+  EXPECT_EQ(ended.restarts, 0u);
+  EXPECT_THAT(ended.reason, HasSubstr("stopped on request; worker 1"));
+  EXPECT_THAT(ended.reason, HasSubstr("; the newest checkpoint is that of step 40"));
+}
+
+TEST(Attempt, AStopDoesNotWaitForWorkersThatNeverAgree) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 100'000;
+  cluster.script.step_time = 5s;
+  cluster.script.ignore_stop = true;
+  const auto id = cluster.submit_job(2);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 3; }));
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::stopped);
+  EXPECT_EQ(ended.reason, "stopped on request; the workers did not agree on a step in time; there is no checkpoint");
+  EXPECT_LT(ended.step, 60u);
 }
 
 TEST(Attempt, AStoppedJobThatHasItsCheckpointDoesNotSpeakOfAnOlderOne) {

@@ -82,7 +82,7 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
         co_return;
       }
       if (script_.checkpoint_every != 0 && step % script_.checkpoint_every == 0) co_await save(step);
-      if (stop_) {
+      if (stop_ && step % script_.period == 0) {
         outcome = protocol::Outcome::stopped;
         break;
       }

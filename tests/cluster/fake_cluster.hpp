@@ -32,6 +32,7 @@ struct TrainerScript {
   bool hang_in_boot = false;    ///< processes start but never call the coordinator
   bool repeat_reports = false;  ///< each report is sent twice
   bool ignore_stop = false;
+  std::uint64_t period = 1;  ///< steps between two exchanges, in which the ranks agree to stop
   std::map<std::uint32_t, Error> start_fails;  ///< by rank: what it answers instead of training
   /// How the training of a rank fails after its first step, if it does: rank 0 first, the others each so much later.
   std::function<std::optional<protocol::TrainingEnd>(std::uint32_t rank)> fails;

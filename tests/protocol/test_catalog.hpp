@@ -43,7 +43,10 @@ inline nlohmann::json test_catalog() {
                "params": {"type": "object", "additionalProperties": false, "properties": {
                  "servers": {"type": "integer", "minimum": 0, "maximum": 64, "default": 1}}}},
               {"name": "watched", "summary": "", "roles": {"server": {"count": 1}, "state_server": {"count": 1}},
-               "params": {"type": "object", "additionalProperties": false, "properties": {}}}],
+               "params": {"type": "object", "additionalProperties": false, "properties": {}}},
+              {"name": "apart", "summary": "", "exchanges": "differences", "topologies": ["ring"],
+               "params": {"type": "object", "additionalProperties": false, "properties": {
+                 "period": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 10}}}}],
     "topologies": [{"name": "ring", "summary": "", "workers": "any"},
                    {"name": "butterfly", "summary": "", "workers": "power_of_two"},
                    {"name": "star", "summary": "", "workers": "any"},
