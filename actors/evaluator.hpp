@@ -22,29 +22,30 @@ struct Evaluation {
   virtual ~Evaluation() = default;
 
   /// `model`: a safetensors file with the model's tensors, from Replica::save_model() or a checkpoint. Fails with:
-  /// not_found (the dataset's test files), malformed (those files, or `model`), conflict (the tensors of another
-  /// model).
+  /// malformed, conflict (the tensors of another model).
   virtual net::awaitable<Result<Measured>> evaluate(Segment model) = 0;
 
   static constexpr auto methods() { return runtime::methods<runtime::Method<&Evaluation::evaluate, "evaluate">>(); }
 };
 
-/// Measures the models of one job, on a thread of its own beside the training. Reads the test examples when the first
-/// model arrives.
+/// Measures the models of one job, on a thread of its own beside the training.
 class Evaluator final : public runtime::Actor<Evaluation> {
  public:
-  explicit Evaluator(protocol::JobSpec spec);
+  /// A model into which parameters are loaded, and the examples to test it on.
+  class Bench;
+
+  /// Reads the test examples and makes the model, which may take a while. Fails with: not_found (the dataset's test
+  /// files), malformed (those files), and as make_model() does.
+  static Result<std::shared_ptr<const Bench>> prepare(const protocol::JobSpec& spec);
+
+  explicit Evaluator(std::shared_ptr<const Bench> bench);
   ~Evaluator() override;
 
   net::awaitable<Result<Measured>> evaluate(Segment model) override;
 
  private:
-  struct Bench;
-  static Result<Measured> measure(const protocol::JobSpec& spec, std::unique_ptr<Bench>& bench, const Segment& model);
-
-  protocol::JobSpec spec_;
-  std::unique_ptr<Bench> bench_;  ///< used on the compute thread only
-  ComputeThread compute_;         ///< last: it uses the above
+  const std::shared_ptr<const Bench> bench_;  ///< used on the compute thread only
+  ComputeThread compute_;                     ///< last: it uses the above
 };
 
 }  // namespace weir::actors

@@ -5,6 +5,7 @@
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <cmath>
 #include <utility>
 
 #include "actors/session.hpp"
@@ -19,6 +20,7 @@ using namespace std::chrono_literals;
 using net::experimental::awaitable_operators::operator||;
 
 constexpr auto report_interval = 250ms;
+constexpr auto step_interval = 10s;  // between two reports of steps that have no points: of long steps, few have some
 
 }  // namespace
 
@@ -68,7 +70,13 @@ net::awaitable<Result<protocol::Prepared>> Member::prepare_session() {
   auto checkpoint = co_await protocol::until_resumed(coordinator_, clock(), session_->assignment());
   if (!checkpoint) co_return checkpoint.error().within("the checkpoint to go on from");
   auto work = [session = session_, checkpoint = std::move(*checkpoint)] { return session->prepare(checkpoint); };
-  co_return co_await compute_.run(std::move(work));
+  const auto prepared = co_await compute_.run(std::move(work));
+  if (!prepared || !session_->holds_model()) co_return prepared;
+  // Before the training, which would be lost if the test examples turned out to be missing after it.
+  auto bench = co_await compute_.run([session = session_] { return Evaluator::prepare(session->spec()); });
+  if (!bench) co_return bench.error();
+  bench_ = std::move(*bench);
+  co_return prepared;
 }
 
 net::awaitable<Result<void>> Member::start(std::vector<protocol::RankEndpoint> peers) {
@@ -95,7 +103,7 @@ net::awaitable<Result<void>> Member::join(std::vector<protocol::RankEndpoint> pe
     co_return joined;
   }
   if (session_->holds_model()) {
-    auto evaluator = system().spawn<Evaluator>(name() + ".evaluator", session_->spec());
+    auto evaluator = system().spawn<Evaluator>(name() + ".evaluator", std::move(bench_));
     if (!evaluator) co_return evaluator.error();
     evaluator_ = *evaluator;
   }
@@ -150,6 +158,8 @@ net::awaitable<void> Member::leave() {
 
 net::awaitable<void> Member::report() {
   std::uint64_t sequence = 0;
+  std::uint64_t step_told = 0;
+  auto told_at = clock().now();
   const auto& assignment = session_->assignment();
   for (bool last = false; !last;) {
     if (!trained_.is_set()) co_await (trained_.wait() || clock().sleep_for(report_interval));
@@ -157,7 +167,8 @@ net::awaitable<void> Member::report() {
     last = trained_.is_set() && !evaluating_ && !next_model_;
     auto points = session_->metrics().take();
     auto traffic = session_->traffic().take();
-    if (points.empty() && !traffic) {
+    const bool has_moved = session_->steps_done() > step_told && clock().now() - told_at >= step_interval;
+    if (points.empty() && !traffic && !has_moved) {
       if (trained_.is_set() && !last) co_await clock().sleep_for(report_interval);
       continue;
     }
@@ -168,6 +179,8 @@ net::awaitable<void> Member::report() {
                           .step = session_->steps_done(),
                           .points = std::move(points),
                           .traffic = std::move(traffic)};
+    step_told = news.step;
+    told_at = clock().now();
     const auto told =
         co_await protocol::until_acknowledged<&protocol::Coordinator::report>(coordinator_, clock(), std::move(news));
     if (!told) {
@@ -212,6 +225,13 @@ net::awaitable<void> Member::evaluate() {
     }
     session_->metrics().add("accuracy", model.at, measured->accuracy);
     session_->metrics().add("test_loss", model.at, measured->loss);
+    if (!std::isfinite(measured->loss)) {
+      fail_on({Errc::invalid_argument, "the model of step " + std::to_string(model.at.step) +
+                                           " has no finite loss on the test examples: the training diverged; try a "
+                                           "lower training.optimizer.lr or the lr_schedule warmup"});
+      next_model_.reset();
+      break;
+    }
     spdlog::info("step {}: test accuracy {:.4f}, test loss {:.4f}", model.at.step, measured->accuracy, measured->loss);
   }
   evaluating_ = false;

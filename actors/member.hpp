@@ -57,6 +57,7 @@ class Member : public runtime::Actor<protocol::Training> {
 
   runtime::ActorRef<protocol::Coordinator> coordinator_;
   const MakeRole make_role_;
+  std::shared_ptr<const Evaluator::Bench> bench_;  ///< if this rank holds the model: for the evaluator
   runtime::ActorRef<Evaluation> evaluator_;
   Phase phase_ = Phase::idle;
   std::shared_ptr<Session> session_;

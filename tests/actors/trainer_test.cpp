@@ -12,6 +12,7 @@
 #include "job_cluster.hpp"
 #include "protocol/exchange_plan.hpp"
 #include "protocol/safetensors.hpp"
+#include "tests/training/folder.hpp"
 
 namespace weir::actors {
 namespace {
@@ -555,6 +556,39 @@ TEST(Trainer, WhatCannotBePreparedIsRefused) {
   auto broken = cluster.assignment(spec, 1);
   broken.spec = "{";
   EXPECT_EQ(cluster.await(cluster.trainer(1).call<&protocol::Training::prepare>(broken)).error().code, Errc::malformed);
+}
+
+/// A training whose result cannot be tested would be for nothing.
+TEST(Trainer, TestExamplesThatAreMissingAreFoundBeforeTheTraining) {
+  const training::testing::Folder folder;
+  folder.write("a.txt", std::string(2000, 'a'));
+  auto spec = job("none");
+  spec["model"] = {{"name", "gpt"}, {"params", {{"layers", 1}, {"heads", 1}, {"width", 8}}}};
+  spec["dataset"] = {{"name", "text"},
+                     {"path", folder / "a.txt"},
+                     {"partition", "iid"},
+                     {"params", {{"context", 64}, {"test_share", 0.01}}}};
+  Cluster cluster(1);
+  const auto prepared =
+      cluster.await(cluster.trainer(0).call<&protocol::Training::prepare>(cluster.assignment(spec, 0)));
+  ASSERT_FALSE(prepared);
+  EXPECT_EQ(prepared.error().code, Errc::malformed);
+  EXPECT_NE(prepared.error().context.find("of which 20 are for testing"), std::string::npos)
+      << prepared.error().message();
+}
+
+/// The loss of the last step is that of the model before it.
+TEST(Trainer, ALastStepThatRuinsTheModelFailsTheJob) {
+  auto spec = job("none");
+  spec["training"]["optimizer"]["lr"] = 1e30;
+  spec["training"]["max_steps"] = 1;
+  Cluster cluster(1);
+  cluster.start(spec);
+  ASSERT_TRUE(cluster.wait_for_ends());
+  EXPECT_EQ(cluster.book.ends[0].outcome, Outcome::failed);
+  EXPECT_NE(cluster.book.ends[0].cause.find("the model of step 1 has no finite loss on the test examples"),
+            std::string::npos)
+      << cluster.book.ends[0].cause;
 }
 
 }  // namespace

@@ -182,6 +182,26 @@ TEST(StepTrace, CountsFromWhereTheStepBeganBeforeItsLastBackwardPass) {
   group[0]->close();
 }
 
+/// As in the last step of diloco with fragments: each is exchanged after the one before.
+TEST(StepTrace, KeepsAllExchangesOfAStep) {
+  auto group = collectives::in_process_group(1);
+  const std::vector<NamedTensor> parameters{{"a", at::ones({2})}, {"b", at::ones({2})}};
+  StepTrace trace(*group[0], parameters, 2);
+  const auto start = std::chrono::steady_clock::now();
+  for (const std::size_t bucket : {0, 1}) {
+    trace.begin(start);
+    { const StepTrace::Span span(trace, bucket, Activity::encode, 0); }
+  }
+  const auto timeline = trace.timeline();
+  ASSERT_EQ(timeline.spans.size(), 2U);
+  EXPECT_EQ(timeline.spans[0].bucket, 0U);
+  EXPECT_EQ(timeline.spans[1].bucket, 1U);
+  EXPECT_EQ(trace.times().encode, timeline.spans[1].seconds) << "modes add these up themselves";
+  trace.begin(start + std::chrono::seconds(1));
+  EXPECT_TRUE(trace.timeline().spans.empty());
+  group[0]->close();
+}
+
 TEST(StepTrace, NamesTheTensorsWithMostBytes) {
   const auto noted = exchange_steps({"none", nullptr, 50});
   const auto& totals = noted.front().totals;

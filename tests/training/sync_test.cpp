@@ -136,7 +136,9 @@ TEST(Disagreement, IsFoundBeforeTheFirstStepAndNamed) {
   auto other_ratio = small_job("topk", 0.1);
   auto other_model = spec;
   other_model.training.seed = 7;
-  for (const auto& other : {other_topology, other_buckets, other_ratio, other_model}) {
+  auto other_data = spec;
+  other_data.dataset.choice.params["train_examples"] = 520;
+  for (const auto& other : {other_topology, other_buckets, other_ratio, other_model, other_data}) {
     const auto joined = join_with(spec, other);
     for (const std::uint32_t rank : {0, 1, 2}) {
       ASSERT_FALSE(joined[rank]) << rank;

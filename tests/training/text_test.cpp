@@ -86,6 +86,19 @@ TEST(TextDataset, TheClassOfAnExampleIsItsSection) {
   EXPECT_EQ(std::vector(few->classes().begin(), few->classes().end()), (std::vector<std::uint16_t>{0, 1, 2, 3}));
 }
 
+TEST(TextDataset, AnotherTextHasAnotherHash) {
+  const Folder folder;
+  const std::string text = "to be or not to be, that is the question: ";
+  folder.write("a.txt", text + text);
+  folder.write("b.txt", text + text);
+  folder.write("c.txt", "\n" + text + text);
+  const auto hash = [&folder](const char* file) {
+    return hash_of(*make(folder / file, {{"context", 4}})->train().value());
+  };
+  EXPECT_EQ(hash("a.txt"), hash("b.txt"));
+  EXPECT_NE(hash("a.txt"), hash("c.txt")) << "its tokens are numbered otherwise";
+}
+
 TEST(TextDataset, RefusesWhatItCannotUse) {
   const Folder folder;
   const auto refusal = [](const std::string& path, const nlohmann::json& params) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/script.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -111,6 +112,50 @@ class Losses final : public Progress {
   }
   std::vector<double> losses;
 };
+
+/// A statistic of its inputs that a module assigns anew, in place of the tensor that it had, is exchanged like others.
+TEST_F(TorchScriptModel, StatisticsThatItReplacesAreExchanged) {
+  torch::jit::Module module("Replacing");
+  module.register_attribute("training", c10::BoolType::get(), true);
+  module.register_parameter("weight", torch::zeros({4, 64}).requires_grad_(), false);
+  module.register_parameter("bias", torch::zeros({4}).requires_grad_(), false);
+  module.register_buffer("mean", torch::zeros({1}));
+  module.define(R"(
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training:
+            self.mean = self.mean + x.mean()
+        return torch.linear(x.flatten(1), self.weight, self.bias)
+  )");
+  folder_.write("replacing.pt", bytes_of(module));
+  const std::vector<protocol::Choice> of_modes = {
+      {"local_sgd", {{"period", 3}}}, {"diloco", {{"period", 4}}}, {"diloco", {{"period", 4}, {"delay", 1}}}};
+  for (const auto& mode : of_modes) {
+    auto spec = testing::small_job("none");
+    spec.model = {"torchscript", {{"file", "replacing.pt"}}};
+    spec.training.mode = mode;
+    spec.compression.apply_to = "models";
+    auto group = collectives::in_process_group(2);
+    std::vector<Losses> losses(2);
+    std::vector<double> means(2);
+    testing::run_ranks(2, [&](std::uint32_t rank) {
+      auto replica = Replica::make(spec, rank, 2).value();
+      ASSERT_TRUE(replica->join(*group[rank]));
+      const auto done = replica->mode->train(*replica, losses[rank]);
+      ASSERT_TRUE(done) << done.error().message();
+      const auto buffers = replica->model->buffers();
+      const auto mean = std::ranges::find(buffers, "mean", &NamedTensor::name);
+      ASSERT_NE(mean, buffers.end());
+      means[rank] = mean->tensor.item<double>();
+      const auto saved = replica->mode->save().model;  // empty: as the replica has it
+      const auto common = std::ranges::find(saved, "mean", &NamedTensor::name);
+      if (common != saved.end()) EXPECT_EQ(common->tensor.item<double>(), means[rank]);
+      replica.reset();
+      group[rank]->close();
+    });
+    EXPECT_EQ(means[0], means[1]) << mode.name << mode.params;
+    EXPECT_NE(means[0], 0) << mode.name << mode.params;
+  }
+}
 
 TEST_F(TorchScriptModel, Learns) {
   folder_.write("linear.pt", bytes_of(linear()));

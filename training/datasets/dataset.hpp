@@ -47,6 +47,10 @@ class Examples {
   virtual Batch make(std::span<const std::uint32_t> positions, const Pass* pass, const Batch& memory) const = 0;
 };
 
+/// Of the number of examples, the class of each, and some of the examples themselves: those who read other files have
+/// another one.
+std::uint64_t hash_of(const Examples& examples);
+
 /// A tensor of these extents in the host's memory: `memory`, if that is one.
 at::Tensor room_in(const at::Tensor& memory, at::IntArrayRef extents, at::ScalarType type);
 

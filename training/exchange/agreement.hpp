@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -15,8 +16,8 @@ Result<void> agree_on_largest(collectives::Fabric& fabric, std::span<float> numb
 /// Makes each of `numbers` the sum of all ranks'. Fails likewise.
 Result<void> add_up(collectives::Fabric& fabric, std::span<float> numbers);
 
-/// Checks that all ranks have the same hash of `what` ("parameters"). Fails with: conflict (names a rank that differs),
-/// and with what the group fails with.
-Result<void> expect_equal(collectives::Fabric& fabric, std::uint64_t hash, const std::string& what);
+/// Checks that all ranks have the same hash of `what` ("parameters"), except for those that have none. Fails with:
+/// conflict (names a rank that differs), and with what the group fails with.
+Result<void> expect_equal(collectives::Fabric& fabric, std::optional<std::uint64_t> hash, const std::string& what);
 
 }  // namespace weir::training

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 
 namespace weir::training {
 namespace {
@@ -56,9 +57,10 @@ void StepTrace::divide(std::size_t buckets) {
 }
 
 void StepTrace::begin(std::chrono::steady_clock::time_point when) {
-  begin_ = when;
+  const bool goes_on = std::exchange(begin_, when) == when;
   for (auto& bucket : buckets_) {
     bucket.times = {};
+    if (goes_on) continue;
     bucket.spans.clear();
     bucket.dropped = 0;
   }

@@ -139,7 +139,7 @@ Result<double> Mixing::average(std::vector<NamedTensor>& mean) {
     parts.back().copy_(tensor);
     entries += tensor.numel();
   }
-  if (auto added = neighbours_->add_up(compressors::flat(all)); !added) return added.error();
+  if (auto added = add_up(compressors::flat(all)); !added) return added.error();
   all.div_(static_cast<double>(replica_.world));
   double squares = 0;
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
@@ -147,7 +147,7 @@ Result<double> Mixing::average(std::vector<NamedTensor>& mean) {
     squares += (parameters_[p].tensor - mean[p].tensor).square().sum(at::kDouble).item<double>();
   }
   std::array sum{static_cast<float>(squares)};
-  if (auto added = neighbours_->add_up(sum); !added) return added.error();
+  if (auto added = add_up(sum); !added) return added.error();
   return std::sqrt(sum[0] / static_cast<double>(replica_.world));
 }
 
@@ -226,6 +226,13 @@ Result<void> Mixing::take_stop() {
     }
   }
   return {};
+}
+
+Result<void> Mixing::add_up(std::span<float> values) {
+  const auto start = Clock::now();
+  auto added = neighbours_->add_up(values);
+  waited_ += seconds_since(start);
+  return added;
 }
 
 Result<void> Mixing::wait(std::size_t message) {

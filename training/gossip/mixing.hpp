@@ -82,6 +82,7 @@ class Mixing {
   Result<void> begin_bucket(std::size_t b);
   Result<void> end_bucket(std::size_t b);
   Result<void> take_stop();
+  Result<void> add_up(std::span<float> values);
   Result<void> wait(std::size_t message);
 
   Replica& replica_;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/result.hpp"
 #include "training/exchange/exchange.hpp"
 #include "training/models/model.hpp"
 
@@ -17,6 +18,10 @@ class CommonModel {
  public:
   /// `trained`: the tensors that the ranks exchange (Replica::exchanged_tensors), which have the common values now.
   explicit CommonModel(std::vector<NamedTensor> trained);
+
+  /// Takes the same tensors anew: a TorchScript module may have replaced some since. To be called after own steps, before
+  /// give() and adopt(). Fails with: conflict (a tensor has become one of another shape or type, or there are others).
+  Result<void> follow(std::vector<NamedTensor> trained);
 
   /// Gives an exchange `scale` times what this rank's tensors differ from the common ones by; of some of them,
   /// ascending. The last comes first, as in a backward pass.
@@ -34,7 +39,7 @@ class CommonModel {
   std::vector<NamedTensor> tensors() const { return common_; }
 
  private:
-  const std::vector<NamedTensor> trained_;
+  std::vector<NamedTensor> trained_;
   std::vector<std::uint32_t> all_;
   std::vector<NamedTensor> common_;
   std::vector<at::Tensor> differences_;

@@ -57,7 +57,7 @@ struct DiLoCo::Outer {
 class DiLoCo::Training {
  public:
   Training(const Options& options, Outer& outer, Replica& replica)
-      : options_(options), outer_(outer), exchange_(*replica.exchange) {
+      : options_(options), outer_(outer), replica_(replica), exchange_(*replica.exchange) {
     const auto groups = replica.mode->groups(replica.exchanged_tensors());
     for (std::uint32_t i = 0; i < groups.size(); ++i) {
       fragments_.resize(std::max<std::size_t>(fragments_.size(), groups[i] + 1));
@@ -74,11 +74,13 @@ class DiLoCo::Training {
     ++local_steps_;
   }
 
-  void begin(std::uint32_t fragment, Step step, std::uint64_t steps_done, bool whole_period) {
+  Result<void> begin(std::uint32_t fragment, Step step, std::uint64_t steps_done, bool whole_period) {
+    if (auto followed = outer_.common.follow(replica_.exchanged_tensors()); !followed) return followed;
     under_way_ = {fragment, steps_done, whole_period};
     step.samples = std::exchange(samples_[fragment], 0);
     exchange_.begin(step, fragment);
     outer_.common.give(exchange_, fragments_[fragment]);
+    return {};
   }
 
   /// Whether an exchange ends when so many steps are done.
@@ -91,6 +93,7 @@ class DiLoCo::Training {
   Result<void> end(std::uint64_t steps, StepRecord& record) {
     const auto agreed = exchange_.finish();
     if (!agreed) return agreed.error();
+    if (auto followed = outer_.common.follow(replica_.exchanged_tensors()); !followed) return followed;
     const double kept = under_way_->begun < steps ? options_.merge : 0;
     for (const auto i : fragments_[under_way_->fragment]) {
       outer_.step(i, exchange_.means()[i].tensor, options_, under_way_->whole_period);
@@ -119,6 +122,7 @@ class DiLoCo::Training {
 
   const Options& options_;
   Outer& outer_;
+  const Replica& replica_;
   Exchange& exchange_;
   std::vector<std::vector<std::uint32_t>> fragments_;  ///< their tensors
   std::vector<std::uint64_t> samples_;                 ///< by fragment: since its last exchange
@@ -234,24 +238,24 @@ Result<bool> DiLoCo::train(Replica& replica, Progress& progress) {
     const bool last = done == replica.length.steps_total;
     const auto due = due_after(done);
     const auto begin = [&](std::uint32_t fragment) {
-      exchanges.begin(fragment,
-                      {.number = exchanges_before(fragment, done),
-                       .epoch = epoch,
-                       .learning_rate = options_.outer_lr,
-                       .vote = progress.stop_wanted() ? 1.0F : 0.0F,
-                       .begin = start},
-                      done, due == fragment);
+      return exchanges.begin(fragment,
+                             {.number = exchanges_before(fragment, done),
+                              .epoch = epoch,
+                              .learning_rate = options_.outer_lr,
+                              .vote = progress.stop_wanted() ? 1.0F : 0.0F,
+                              .begin = start},
+                             done, due == fragment);
     };
     if (exchanges.ends_after(done) || (last && exchanges.under_way())) {
       if (auto ended = exchanges.end(done, record); !ended) return ended.error();
     }
     if (last) {
       for (std::uint32_t fragment = 0; fragment < exchanges.fragments(); ++fragment) {
-        begin(fragment);
+        if (auto begun = begin(fragment); !begun) return begun.error();
         if (auto ended = exchanges.end(done, record); !ended) return ended.error();
       }
     } else if (due && *due < exchanges.fragments()) {
-      begin(*due);
+      if (auto begun = begin(*due); !begun) return begun.error();
       if (options_.delay == 0) {
         if (auto ended = exchanges.end(done, record); !ended) return ended.error();
       }

@@ -128,6 +128,7 @@ class ESync::Training {
     // What the compressor leaves for a later round, where other numbers of steps are made, is in the model's unit then.
     const double rate = mode_.options_.global_lr * sums->weights / replica_.world;
     const auto sent_before = replica_.workers().traffic().sent_bytes;
+    if (auto followed = common_.follow(replica_.exchanged_tensors()); !followed) return followed.error();
     exchange.begin(step);
     common_.give(exchange, common_.all().subspan(parameters_));
     common_.give(exchange, common_.all().first(parameters_), rate / weight);

@@ -97,13 +97,13 @@ Result<bool> Gossip::train(Replica& replica, Progress& progress) {
                       .samples = replica.spec.training.samples_per_step(),
                       .settled = stops || progress.model_wanted(replica.step),
                       .local_steps = 1,
-                      .times = mixing_->times(),
                       .dense_bytes = dense_bytes};
     if (record.settled) {
       const auto distance = mixing_->average(mean_);
       if (!distance) return distance.error();
       record.consensus_distance = *distance;
     }
+    record.times = mixing_->times();
     record.seconds = seconds_since(start);
     record.compute_seconds = record.seconds - record.times.wait;
     if (auto told = progress.step_done(replica, record); !told) return told.error();

@@ -33,6 +33,7 @@ Result<bool> train_apart(Replica& replica, Progress& progress, const Rhythm& rhy
     ++steps;
     bool stops = false;
     if (exchanges) {
+      if (auto followed = common.follow(replica.exchanged_tensors()); !followed) return followed.error();
       exchange.begin({.number = rhythm.rounds_before(replica.step - 1),
                       .epoch = epoch,
                       .learning_rate = 1,  // the optimizers have applied theirs

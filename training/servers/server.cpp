@@ -8,6 +8,7 @@
 #include "protocol/checkpoint.hpp"
 #include "training/counts.hpp"
 #include "training/datasets/catalog.hpp"
+#include "training/exchange/agreement.hpp"
 #include "training/job_parts.hpp"
 #include "training/models/catalog.hpp"
 #include "training/optimizers/groups.hpp"
@@ -91,7 +92,8 @@ Result<std::unique_ptr<Server>> Server::make(const protocol::JobSpec& spec, cons
 Result<void> Server::join(collectives::Fabric& fabric) {
   ensure(fabric.rank() == place.rank() && fabric.size() == place.ranks(), "a group with servers behind the workers");
   fabric_ = &fabric;
-  return expect_same_job(fabric, spec, hash_of(model->parameters()));
+  if (auto same = expect_same_job(fabric, spec, hash_of(model->parameters())); !same) return same;
+  return expect_equal(fabric, std::nullopt, "training examples");  // which servers have not
 }
 
 Result<bool> Server::serve(Progress& progress) {
