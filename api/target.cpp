@@ -36,6 +36,7 @@ bool has_dot_part(std::string_view segment) {
 
 Result<std::vector<std::string>> parse_path(std::string_view path) {
   std::vector<std::string> segments;
+  const bool of_api = path.starts_with("/api/");
   path.remove_prefix(1);
   while (!path.empty()) {
     const auto end = path.find('/');
@@ -47,8 +48,8 @@ Result<std::vector<std::string>> parse_path(std::string_view path) {
     if (segments.size() > parts_max) return Error{Errc::malformed, "the path has too many segments"};
     if (end == std::string_view::npos) break;
     path.remove_prefix(end + 1);
-    // "/sessions/" and an id that is empty by mistake must not mean all sessions.
-    if (path.empty()) return Error{Errc::malformed, "the path ends with a slash: something after it is missing"};
+    // "/sessions/" and an id that is empty by mistake must not mean all sessions. To the dashboard "/jobs/" is "/jobs".
+    if (path.empty() && of_api) return Error{Errc::malformed, "the path ends with a slash: something after it is missing"};
   }
   return segments;
 }

@@ -72,7 +72,8 @@ std::string Progress::figures() const {
     line += "  accuracy " + printed("%.1f%%", 100 * number(summary_, "accuracy"));
   }
   if (!ended() && member(summary_, "samples_per_second").is_number()) {
-    line += "  " + printed("%.0f samples/s", number(summary_, "samples_per_second"));
+    const double rate = number(summary_, "samples_per_second");
+    line += "  " + printed(rate < 100 ? "%.3g samples/s" : "%.0f samples/s", rate);
   }
   const double sent = number(summary_, "bytes_sent");
   const double dense = number(summary_, "bytes_dense");

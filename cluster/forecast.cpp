@@ -38,6 +38,12 @@ bool exchanges_with_all(const protocol::JobSpec& spec, const json& catalog) {
   return exchanges != "models" && exchanges != "pushes";
 }
 
+/// Into how many parts of about the same size a mode divides the parameters, of which each exchange has one.
+double parts_of_model(const protocol::JobSpec& spec, const protocol::TrainingShape& shape) {
+  const auto fragments = spec.training.mode.params.value("fragments", std::uint64_t{1});
+  return static_cast<double>(std::min<std::uint64_t>(fragments, shape.parameters.size()));
+}
+
 /// How many workers' gradients make a step: in a mode with backup workers, all but theirs.
 std::uint64_t gradients_per_step(const protocol::JobSpec& spec) {
   const std::uint64_t workers = spec.resources.workers;
@@ -122,15 +128,17 @@ json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* sh
     if (taken || parameter.extents.size() > 1) compressed += entries;
   }
   const double world = spec.resources.workers;
+  const double parts = parts_of_model(spec, *shape);
+  const auto whole = [parts](double bytes) { return static_cast<std::uint64_t>(std::llround(bytes / parts)); };
   round["parameters"] = parameters;
-  round["bytes_dense"] = static_cast<std::uint64_t>(std::llround(dense_bytes(static_cast<double>(parameters), world)));
+  round["bytes_dense"] = whole(dense_bytes(static_cast<double>(parameters), world));
   const json topology = topology_entry(spec, catalog);
   if (topology.value("automatic", false) || !exchanges_with_all(spec, catalog)) return round;
   const std::string gathers = topology.value("gathers", "all");
   if (const auto bits = wire_bits(spec, entry, gathers != "all")) {
     const double sent =
         static_cast<double>(compressed) * *bits / 8 + dense_bytes(static_cast<double>(parameters - compressed), world);
-    round["bytes_sent"] = static_cast<std::uint64_t>(std::llround(sent));
+    round["bytes_sent"] = whole(sent);
   }
   return round;
 }

@@ -19,8 +19,9 @@ TEST(Target, IsTakenApartAndDecodedOnce) {
 TEST(Target, OnlyTheRootEndsWithASlash) {
   EXPECT_TRUE(parse_target("/")->segments.empty());
   EXPECT_TRUE(parse_target("/?a=b")->segments.empty());
-  EXPECT_FALSE(parse_target("/a/"));
-  EXPECT_FALSE(parse_target("/a/?a=b"));
+  EXPECT_FALSE(parse_target("/api/v1/sessions/"));
+  EXPECT_FALSE(parse_target("/api/v1/sessions/?a=b"));
+  EXPECT_EQ(parse_target("/jobs/?a=b")->segments, std::vector<std::string>{"jobs"}) << "a page, which people type";
 }
 
 TEST(Target, RefusesWhatIsNotAPlainPath) {

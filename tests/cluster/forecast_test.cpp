@@ -92,6 +92,15 @@ TEST(RoundCost, WhatNeighboursAndServersAreSentIsNotThatOfARing) {
   EXPECT_EQ(cost(lenet(4, json::object()), catalog), cost(lenet(4, json::object())));
 }
 
+TEST(RoundCost, AnExchangeOfAFragmentIsAPartOfTheModel) {
+  auto spec = lenet(4, json::object());
+  spec.training.mode.params = {{"fragments", 4}};
+  EXPECT_EQ(cost(spec),
+            (json{{"parameters", 431'080}, {"bytes_dense", 6 * 431'080 / 4}, {"bytes_sent", 6 * 431'080 / 4}}));
+  spec.training.mode.params["fragments"] = 1000;
+  EXPECT_EQ(cost(spec)["bytes_sent"], 6 * 431'080 / 8) << "there are no more fragments than tensors";
+}
+
 TEST(RoundCost, NothingIsMadeUpWhereNothingIsKnown) {
   EXPECT_EQ(round_cost(lenet(3, json::object()), nullptr, protocol::test_catalog()),
             (json{{"parameters", nullptr}, {"bytes_dense", nullptr}, {"bytes_sent", nullptr}}));
