@@ -61,7 +61,7 @@ format: ## rewrite the C++ sources in the project's format
 	@scripts/deps.sh lint
 	$(SOURCES) | xargs clang-format-$(LLVM) -i
 
-bench: build ## every benchmark, as JSON lines
+bench: build ## benchmarks of actors, exchange, compressors and training, as JSON lines
 	@for bench in actors exchange compressors train; do build/release/bin/weir bench $$bench --json || exit 1; done
 
 compare: build ## train with every compressor and rewrite docs/comparison.md (hours); ARGS="--only dgc --minutes 60"
