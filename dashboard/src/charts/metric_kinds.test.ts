@@ -11,6 +11,8 @@ it('a metric is drawn as what its name says that it is', () => {
   expect(drawn('loss')).toEqual(['Training loss', '0.5', false, true]);
   expect(drawn('wait_seconds')).toEqual(['Wait seconds', '500 ms', false, true]);
   expect(drawn('bytes_sent')).toEqual(['Bytes sent', '1 B', true, false]);
+  expect(drawn('constructor'), 'a name like any other').toEqual(['Constructor', '0.5', false, false]);
+  expect(drawn('__proto__')[0]).toBe('  proto  ');
   expect(drawn('compression_ratio')).toEqual(['Compression ratio', '0.50×', false, false]);
 });
 

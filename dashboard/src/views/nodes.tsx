@@ -139,6 +139,7 @@ function NodeRow({
 }) {
   const action = node.state === 'lost' ? 'Forget' : 'Drain';
   const cpu = node.resources['cpu'] ?? 0;
+  const used = new Map(Object.entries(node.used)); // what a site calls its resources is its own matter
   const others = Object.entries(node.resources).filter(([name]) => name !== 'cpu' && name !== 'memory');
   return (
     <tr data-row>
@@ -155,7 +156,7 @@ function NodeRow({
         <Meter value={node.used['cpu'] ?? 0} max={cpu} label={`CPU slots used on ${node.name}`} />
         {others.map(([name, amount]) => (
           <div key={name} class="faint">
-            {name} {number(node.used[name] ?? 0)} of {number(amount)}
+            {name} {number(used.get(name) ?? 0)} of {number(amount)}
           </div>
         ))}
       </td>
