@@ -189,6 +189,8 @@ describe('formGroups', () => {
     const of_both = { ...catalog, optimizers } as unknown as Catalog;
     const adam = { training: { optimizer: { name: 'adam', lr: 0.1, momentum: 0.9 } } };
     expect(dependents('/training/optimizer/name', adam, of_both)).toEqual(['/training/optimizer/momentum']);
+    const usual = { training: { optimizer: { lr: 0.1, momentum: 0.9 } } };
+    expect(dependents('/training/optimizer/name', usual, of_both, 'sgd')).toEqual(['/training/optimizer/beta1']);
   });
 });
 

@@ -235,21 +235,26 @@ function distinct(fields: FormField[]): FormField[] {
   return fields.filter(({ pointer }) => !seen.has(pointer) && seen.add(pointer));
 }
 
-/** Pointers that lose their meaning when the value at `pointer` has become what it is in `spec`. */
-export function dependents(pointer: string, spec: Spec, catalog?: Catalog): string[] {
+/**
+ * Pointers that lose their meaning when the value at `pointer` has become what it is in `spec`. `usual`: what the head
+ * takes where there is none.
+ */
+export function dependents(pointer: string, spec: Spec, catalog?: Catalog, usual?: unknown): string[] {
   if (pointer === '/resources/workers') return ['/resources/min_workers']; // null, or as many
   const pick = picks.find(({ name }) => name === pointer);
   if (pick === undefined) return [];
-  if (pick.name.startsWith(`${pick.params}/`)) return besides(pick, spec, catalog?.[pick.catalog] ?? []);
+  if (pick.name.startsWith(`${pick.params}/`)) {
+    return besides(pick, getAt(spec, pick.name) ?? usual, catalog?.[pick.catalog] ?? []);
+  }
   return pointer === '/compression/name'
     ? [pick.params, '/compression/memory', '/compression/memory_params']
     : [pick.params];
 }
 
 /** What stands beside the name of what is picked, and only others of its kind take. */
-function besides(pick: Pick, spec: Spec, entries: readonly CatalogEntry[]): string[] {
+function besides(pick: Pick, chosen: unknown, entries: readonly CatalogEntry[]): string[] {
   const taken = ({ params }: CatalogEntry) => Object.keys((params as JsonSchema | undefined)?.properties ?? {});
-  const own = entries.filter(({ name }) => name === getAt(spec, pick.name)).flatMap(taken);
+  const own = entries.filter(({ name }) => name === chosen).flatMap(taken);
   const others = new Set(entries.flatMap(taken));
   return [...others].filter((name) => !own.includes(name)).map((name) => `${pick.params}/${name}`);
 }

@@ -151,6 +151,34 @@ describe('SubmitForm', () => {
     expect(form.unfit.value).toBe(false);
   });
 
+  it('keeps beside a default choice what it takes', async () => {
+    const takes = (name: string, ...params: string[]) => ({
+      name,
+      summary: '',
+      params: { properties: Object.fromEntries(params.map((param) => [param, { type: 'number' }])) },
+    });
+    const kinds = ['models', 'datasets', 'compressors', 'memories', 'modes', 'topologies'];
+    const named = (name: string) => ({ properties: { name: { type: 'string', default: name } } });
+    const training = { properties: { optimizer: named('sgd'), lr_schedule: named('constant') } };
+    const shapes: Record<string, unknown> = {
+      '/api/v1/catalog': {
+        ...Object.fromEntries(kinds.map((kind) => [kind, []])),
+        optimizers: [takes('sgd', 'lr', 'momentum'), takes('adam', 'lr', 'beta1')],
+        lr_schedules: [takes('constant', 'warmup'), takes('cosine', 'warmup', 'least')],
+      },
+      '/openapi.json': { components: { schemas: { JobSpec: { properties: { training } } } } },
+    };
+    vi.stubGlobal('fetch', (path: string) => Promise.resolve(new Response(JSON.stringify(shapes[path]))));
+    const form = new SubmitForm();
+    await form.load(null, null);
+    const optimizer = { name: 'adam', lr: 0.1, beta1: 0.9 };
+    form.edit(JSON.stringify({ training: { optimizer, lr_schedule: { name: 'cosine', warmup: 5, least: 1 } } }));
+    const chosen = form.groups.value.flatMap(({ fields }) => fields).filter(({ pointer }) => pointer.endsWith('/name'));
+    for (const field of chosen) form.type(field, '');
+    expect(chosen).toHaveLength(2);
+    expect(form.spec.value).toEqual({ training: { optimizer: { lr: 0.1 }, lr_schedule: { warmup: 5 } } });
+  });
+
   it('runs an earlier job again, or goes on from its checkpoint', () => {
     const job = {
       id: 'a',

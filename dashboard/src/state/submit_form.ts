@@ -83,7 +83,8 @@ export class SubmitForm {
       return;
     }
     let spec = setAt(this.spec.value, of.pointer, parsed.value);
-    for (const pointer of dependents(of.pointer, spec, this.shapes.data.value?.catalog)) {
+    const { catalog } = this.shapes.data.value ?? {};
+    for (const pointer of dependents(of.pointer, spec, catalog, of.schema.default)) {
       spec = setAt(spec, pointer, undefined);
       for (const other of typed.keys()) {
         if (other === pointer || other.startsWith(`${pointer}/`)) typed.delete(other);
