@@ -30,14 +30,17 @@ describe('the URL', () => {
     expect(idsOf('a,b,,a,c')).toEqual(['a', 'b', 'c']);
     expect(idsOf(null)).toEqual([]);
     const many = Array.from({ length: 13 }, (_, index) => `job-${index}`);
-    expect(chosenOf(new URLSearchParams({ jobs: many.join(',') }))).toMatchObject({ ids: many.slice(0, 10), left: 3 });
+    expect(chosenOf(new URLSearchParams({ jobs: many.join(',') }))).toMatchObject({
+      ids: many.slice(0, 10),
+      left: many.slice(10),
+    });
   });
 
   it('holds what is chosen, and nothing of what is usual', () => {
     const query = new URLSearchParams('jobs=a,b&m=loss,bytes_sent&cost=seconds&sort=-accuracy');
     expect(chosenOf(query)).toEqual({
       ids: ['a', 'b'],
-      left: 0,
+      left: [],
       metrics: ['loss', 'bytes_sent'],
       cost: 'seconds',
       order: { column: 'accuracy', descending: true },
@@ -54,7 +57,7 @@ describe('the URL', () => {
   it('takes nonsense for nothing', () => {
     expect(chosenOf(new URLSearchParams('m=<b>,a/b&cost=love&sort='))).toEqual({
       ids: [],
-      left: 0,
+      left: [],
       metrics: ['accuracy', 'loss'],
       cost: 'bytes',
       order: null,

@@ -3,8 +3,8 @@ import { idsOf, picksMax } from './picks';
 /** What of a comparison is chosen on its page, apart from how its charts are drawn (useChartView). */
 export interface Chosen {
   ids: string[];
-  /** How many more jobs the URL names than are compared. */
-  left: number;
+  /** Jobs that the URL names beyond those that are compared. */
+  left: string[];
   metrics: string[];
   /** What accuracy is drawn against. */
   cost: Cost;
@@ -29,7 +29,7 @@ export function chosenOf(query: URLSearchParams): Chosen {
   const descending = sort.startsWith('-');
   return {
     ids: ids.slice(0, picksMax),
-    left: Math.max(0, ids.length - picksMax),
+    left: ids.slice(picksMax),
     metrics: metrics.length > 0 ? metrics.slice(0, metricsMax) : [...usualMetrics],
     cost: query.get('cost') === 'seconds' ? 'seconds' : 'bytes',
     order: sort === '' ? null : { column: descending ? sort.slice(1) : sort, descending },

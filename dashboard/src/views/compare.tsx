@@ -35,6 +35,8 @@ export function CompareView() {
   const jobs = comparison.jobs.value;
   const entries = entriesOf(jobs);
   const gone = jobs.filter((one) => one.gone.value);
+  const chosen = [...ids, ...left];
+  const list = `/jobs?pick=${encodeURIComponent(chosen.join(','))}`;
   return (
     <>
       <div class="page-head job-head">
@@ -44,21 +46,23 @@ export function CompareView() {
           </p>
           <h1>{ids.length < picksMin ? 'Compare jobs' : `Compare ${ids.length} jobs`}</h1>
         </div>
-        <a class="button" href={`/jobs?pick=${encodeURIComponent(ids.join(','))}`}>
+        <a class="button" href={list}>
           Choose other jobs
         </a>
       </div>
-      {left > 0 && <p class="reason reason-pending">More than {picksMax} jobs were chosen: these are the first.</p>}
+      {left.length > 0 && (
+        <p class="reason reason-pending">More than {picksMax} jobs were chosen: these are the first.</p>
+      )}
       {gone.map(({ id, job }) => (
         <p key={id} class="reason reason-pending">
-          There is no job {job.data.value?.name || id} any more, if there ever was. <Remove id={id} ids={ids} />
+          There is no job {job.data.value?.name || id} any more, if there ever was. <Remove id={id} ids={chosen} />
         </p>
       ))}
       <Failure of={jobs} />
       {ids.length - gone.length < picksMin && (
         <Card>
           <Empty title="Choose two jobs or more">
-            Tick {picksMin} to {picksMax} of them in the <a href={`/jobs?pick=${ids.join(',')}`}>list of jobs</a>, then
+            Tick {picksMin} to {picksMax} of them in the <a href={list}>list of jobs</a>, then
             press Compare.
           </Empty>
         </Card>
@@ -71,7 +75,7 @@ export function CompareView() {
       {entries.length > 0 && (
         <>
           <Card title="Figures">
-            <CompareTable entries={entries} order={order} onRemove={(id) => remove(ids, id)} />
+            <CompareTable entries={entries} order={order} onRemove={(id) => remove(chosen, id)} />
           </Card>
           <CompareCharts comparison={comparison} entries={entries} metrics={metrics} view={view} />
           <TradeoffCard entries={entries} cost={cost} />
@@ -93,6 +97,7 @@ function entriesOf(jobs: readonly ComparedJob[]): Entry[] {
   return known.map((one, index) => ({ ...one, label: labels[index]! }));
 }
 
+/** Of all that were chosen: the next one is compared in its place. */
 function remove(ids: readonly string[], id: string): void {
   setQuery({ jobs: textOf(toggled(ids, id)) });
 }
