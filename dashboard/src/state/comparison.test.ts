@@ -157,6 +157,22 @@ describe('Comparison', () => {
     expect(points(comparison, 0, 'accuracy')).toEqual([]);
   });
 
+  it.each(['points=500', 'from=1'])('one that is left out is not read any further: %s', async (part) => {
+    const working = globalThis.fetch;
+    const held: AbortSignal[] = [];
+    vi.stubGlobal('fetch', (address: string, { signal }: { signal: AbortSignal }) => {
+      if (!address.includes(part)) return working(address);
+      held.push(signal);
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(new Error('aborted'))));
+    });
+    const { comparison } = open(['done']);
+    void comparison.setZoom({ from: 1, to: 2 });
+    await vi.waitFor(() => expect(held).toHaveLength(1));
+    comparison.show([]);
+    await new Promise((resolve) => setTimeout(resolve));
+    expect(held.map(({ aborted }) => aborted)).toEqual([true]);
+  });
+
   it('says why something could not be read, and reads it again when asked to', async () => {
     const working = globalThis.fetch;
     vi.stubGlobal('fetch', async () => new Response('{"title":"Broken","request_id":"req-9"}', { status: 500 }));

@@ -96,7 +96,7 @@ export class ComparedJob implements Follower {
   /** Nothing is read or followed any more. */
   stop(): void {
     this.job.cancel();
-    this.series.value?.history.cancel();
+    this.series.value?.cancel();
     this.unfollow?.();
     this.unfollow = null;
   }
@@ -107,17 +107,14 @@ export class ComparedJob implements Follower {
   }
 
   private async loadSeries(): Promise<void> {
-    const { names, axis } = this.shown();
+    const { names, axis, zoom } = this.shown();
     this.series.value ??= new Metrics(
       (query, signal) => get<Answer>(`${this.path}/metrics`, { ...query }, signal),
       this.points,
-      { names, worker: 'job', axis },
+      { names, worker: 'job', axis, zoom },
     );
-    const series = this.series.value;
     void this.loadNames();
-    await series.load();
-    const { zoom } = this.shown();
-    if (series.zoom.value !== zoom) await series.setZoom(zoom);
+    await this.series.value.load();
   }
 
   /** One point of each series tells which there are. */

@@ -32,6 +32,8 @@ export interface Scope {
   worker: 'job' | 'all';
   /** The axis to begin with. */
   axis: MetricsAxis;
+  /** The stretch to begin with. */
+  zoom: Zoom | null;
 }
 
 /** So many points are kept of all ranks together, and at most twice as many: where there are many ranks, coarser. */
@@ -45,7 +47,7 @@ export class Metrics {
   /** Counts changes: a chart draws anew when it moves. */
   readonly version = signal(0);
   readonly axis: Signal<MetricsAxis>;
-  readonly zoom = signal<Zoom | null>(null);
+  readonly zoom: Signal<Zoom | null>;
   readonly history = new Resource<MetricsAnswer>();
   private readonly detail = new Resource<MetricsAnswer>();
   private readonly whole = new Map<Key, Series>();
@@ -63,11 +65,12 @@ export class Metrics {
   constructor(
     private readonly read: ReadMetrics,
     private readonly points: number,
-    { names = null, worker = 'job', axis = 'step' }: Partial<Scope> = {},
+    { names = null, worker = 'job', axis = 'step', zoom = null }: Partial<Scope> = {},
   ) {
     this.names = names;
     this.worker = worker;
     this.axis = signal(axis);
+    this.zoom = signal(zoom);
   }
 
   /** The line to draw, from the zoomed stretch if there is one. */
@@ -92,6 +95,12 @@ export class Metrics {
       this.take(this.whole, this.history.data.value);
       if (this.zoom.value !== null) await this.loadZoom(this.zoom.value);
     }
+  }
+
+  /** Nothing is read any more. */
+  cancel(): void {
+    this.history.cancel();
+    this.detail.cancel();
   }
 
   async setAxis(axis: MetricsAxis): Promise<void> {
