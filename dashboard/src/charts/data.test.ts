@@ -21,6 +21,22 @@ describe('Series', () => {
     ]);
   });
 
+  it('where x may stand still, takes live points of one x, but none that the history may have', () => {
+    const series = new Series(() => 1000);
+    const xs = () => series.points.map(({ x }) => x);
+    series.setHistory([[1, 0, 0, 0]]);
+    expect(series.append(1, 5, true)).toBe(false);
+    for (const x of [2, 2, 2, 3]) series.append(x, 5, true);
+    expect(series.append(3, 5)).toBe(false);
+    expect(xs()).toEqual([1, 2, 2, 2, 3]);
+    series.setHistory([
+      [2, 5, 5, 5],
+      [3, 5, 5, 5],
+    ]);
+    expect(series.append(3, 5, true)).toBe(false);
+    expect(xs()).toEqual([2, 3]);
+  });
+
   it('keeps live points that came while the history was read', () => {
     const series = new Series(() => 1000);
     series.append(5, 50);

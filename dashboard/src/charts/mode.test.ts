@@ -16,6 +16,14 @@ describe('shareOf', () => {
     ]);
   });
 
+  it('pairs the points of one place in their order', () => {
+    expect(values(shareOf(line([1, 1], [1, 2], [2, 3]), line([1, 4], [1, 8], [2, 4])))).toEqual([
+      [1, 0.25],
+      [1, 0.25],
+      [2, 0.75],
+    ]);
+  });
+
   it('takes the last value of a bucket, whose extremes need not belong together', () => {
     const wide = [{ x: 4, min: 0, max: 9, last: 2 }];
     expect(shareOf(wide, line([4, 4]))).toEqual([{ x: 4, min: 0.5, max: 0.5, last: 0.5 }]);
@@ -44,6 +52,22 @@ describe('shareOfTime', () => {
 
   it('by time a longer stretch has no more steps than it has room for', () => {
     expect(shareOfTime(line([10, 0], [40, 2]), line([10, 1], [40, 3]), 'wall')).toBe(20 / (30 + 30));
+  });
+
+  it('is the same by bytes, of which most steps send none', () => {
+    // Four steps by themselves, then an exchange that takes as long as they do.
+    const along = (x: (step: number) => number, value: (step: number) => number) =>
+      line(...[1, 2, 3, 4, 5, 6, 7, 8].map((at): [number, number] => [x(at), value(at)]));
+    const waited = (at: number) => (at % 4 === 0 ? 4 : 0);
+    const sent = (at: number) => 900_000 * Math.floor(at / 4);
+    const share = (x: (step: number) => number, axis: 'step' | 'bytes') =>
+      shareOfTime(
+        along(x, waited),
+        along(x, (at) => 1 + waited(at)),
+        axis,
+      );
+    expect(share((at) => at, 'step')).toBe(0.5);
+    expect(share(sent, 'bytes')).toBe(0.5);
   });
 
   it('is known from the first point on', () => {

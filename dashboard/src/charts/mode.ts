@@ -19,13 +19,15 @@ export type ModeMetric = (typeof modeMetrics)[number];
 
 type Line = readonly Bucket[];
 
-/** The places that both lines have: x and the last value of each there. */
+/** The places that both lines have: x and the last value of each there. Points of one x belong together in order. */
 function* joined(a: Line, b: Line): Generator<[x: number, a: number, b: number]> {
   let at = 0;
   for (const { x, last } of a) {
     while (at < b.length && b[at]!.x < x) ++at;
     const other = b[at];
-    if (other?.x === x && last !== null && other.last !== null) yield [x, last, other.last];
+    if (other?.x !== x) continue;
+    ++at;
+    if (last !== null && other.last !== null) yield [x, last, other.last];
   }
 }
 
@@ -49,7 +51,8 @@ export function droppedShare(dropped: Line, applied: Line): Bucket[] {
 
 /**
  * Which share of the time of all shown steps a phase has taken: `part` of `step`, both in seconds per step, each point
- * for the steps since the one before it. Null if there is none.
+ * for the steps since the one before it. Bytes do not tell how many these are, since steps may send nothing: by bytes
+ * each point counts alike. Null if there is none.
  */
 export function shareOfTime(part: Line, step: Line, axis: MetricsAxis): number | null {
   const points = [...joined(part, step)];
@@ -58,7 +61,7 @@ export function shareOfTime(part: Line, step: Line, axis: MetricsAxis): number |
   for (const [index, [x, seconds, whole]] of points.entries()) {
     // Nobody knows where the first stretch begins: it counts like the second.
     const gap = (index > 0 ? x - points[index - 1]![0] : (points[1]?.[0] ?? x + 1) - x) || 1;
-    const steps = axis === 'wall' && whole > 0 ? gap / whole : gap;
+    const steps = axis === 'bytes' ? 1 : axis === 'wall' && whole > 0 ? gap / whole : gap;
     sum += steps * seconds;
     all += steps * whole;
   }

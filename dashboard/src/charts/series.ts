@@ -24,6 +24,8 @@ export function axisValue(point: LivePoint, axis: MetricsAxis): number {
  */
 export class Series implements Points {
   private buckets: Bucket[] = [];
+  /** The last point is a live one: the history does not reach it. */
+  private live = false;
 
   /** `bound`: how many buckets are worth keeping, at least 2. It may become smaller as there are more series. */
   constructor(private readonly bound: () => number) {}
@@ -40,13 +42,20 @@ export class Series implements Points {
       history.push({ x, min: min ?? null, max: max ?? null, last: last ?? null });
     }
     const end = history.at(-1)?.x ?? -Infinity;
-    this.buckets = [...history, ...this.buckets.filter((bucket) => bucket.x > end)];
+    const beyond = this.buckets.filter((bucket) => bucket.x > end);
+    this.live = beyond.length > 0;
+    this.buckets = [...history, ...beyond];
     this.shrink();
   }
 
-  /** Adds a live value; one that the history or an earlier record already covers is left out. */
-  append(x: number, value: number | null): boolean {
-    if (x <= (this.buckets.at(-1)?.x ?? -Infinity)) return false;
+  /**
+   * Adds a live value; one that the history or an earlier record already covers is left out. `repeats`: x may stand
+   * still from point to point, as bytes do.
+   */
+  append(x: number, value: number | null, repeats = false): boolean {
+    const end = this.buckets.at(-1)?.x ?? -Infinity;
+    if (x < end || (x === end && !(repeats && this.live))) return false;
+    this.live = true;
     this.buckets.push({ x, min: value, max: value, last: value });
     this.shrink();
     return true;
@@ -60,6 +69,7 @@ export class Series implements Points {
 
   clear(): void {
     this.buckets = [];
+    this.live = false;
   }
 
   private shrink(): void {

@@ -66,6 +66,8 @@ describe('Metrics', () => {
     metrics.append([loss(2, 1)]);
     expect(asked[0]!.query.x).toBe('bytes');
     expect(xs(metrics)).toEqual([100, 200]);
+    metrics.append([['loss', null, 3, 0.3, 200, 1]]); // a step that sent nothing
+    expect(xs(metrics)).toEqual([100, 200, 200]);
   });
 
   it('drops an answer that a later question has overtaken', async () => {

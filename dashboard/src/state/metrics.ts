@@ -153,6 +153,7 @@ export class Metrics {
     if (restarts !== this.restarts) this.begunAgain.clear();
     this.restarts = restarts;
     const axis = this.axis.value;
+    const repeats = axis === 'bytes';
     const zoom = this.zoom.value;
     let changed = false;
     for (const point of points) {
@@ -167,8 +168,8 @@ export class Metrics {
         this.series(this.whole, key).rewind(x);
         this.part.get(key)?.rewind(x);
       }
-      changed = this.series(this.whole, key).append(x, value) || changed;
-      if (zoom !== null && x >= zoom.from && x <= zoom.to) this.series(this.part, key).append(x, value);
+      changed = this.series(this.whole, key).append(x, value, repeats) || changed;
+      if (zoom !== null && x >= zoom.from && x <= zoom.to) this.series(this.part, key).append(x, value, repeats);
     }
     if (changed) ++this.version.value;
   }
