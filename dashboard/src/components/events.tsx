@@ -1,5 +1,6 @@
 import type { Event } from '../api/types';
 import { time } from '../format';
+import { namesNode } from '../state/events';
 import { Ago } from './ui';
 
 export function EventTable({ events }: { events: readonly Event[] }) {
@@ -12,7 +13,7 @@ export function EventTable({ events }: { events: readonly Event[] }) {
           </span>
           <span class="event-what">
             <b>{event.severity === 'info' ? event.kind : `${event.severity}: ${event.kind}`}</b> {event.message}
-            {event.node && !event.message.includes(event.node) && <span class="faint"> on {event.node}</span>}
+            {event.node && !namesNode(event.message, event.node) && <span class="faint"> on {event.node}</span>}
           </span>
         </li>
       ))}

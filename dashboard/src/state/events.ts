@@ -5,3 +5,9 @@ import type { Event, EventList } from '../api/types';
 export async function readEvents(path: string, count: number, signal: AbortSignal): Promise<Event[]> {
   return (await get<EventList>(path, { order: 'newest', limit: count }, signal)).events;
 }
+
+/** Whether a message says "node NAME", as the head's messages do. What only begins like the name is another node. */
+export function namesNode(message: string, node: string): boolean {
+  const [, ...rests] = message.split(`node ${node}`);
+  return rests.some((rest) => /^($|[\s,;:)])/.test(rest));
+}
