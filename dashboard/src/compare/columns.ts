@@ -61,7 +61,7 @@ export const columns: readonly Column[] = [
     better: 'less',
     total: true,
   },
-  figure('samples_per_second', 'Samples/s', count, 'more'),
+  figure('samples_per_second', 'Samples/s', number, 'more'),
 ];
 
 /** Which of the jobs have the best value of a column; none where there is nothing to compare. */

@@ -134,6 +134,13 @@ describe('the table', () => {
     expect(column('ran').text(job('f', { started_at: null, ended_at: null }), now)).toBe('–');
   });
 
+  it('says how slow a slow job is', () => {
+    const text = (samples_per_second: number) => {
+      return column('samples_per_second').text(job('g', { summary: { samples_per_second } }), now);
+    };
+    expect([text(0.4), text(6011.6)]).toEqual(['0.4', '6,012']);
+  });
+
   it('a heading sorts the best first, then the other way round, then not', () => {
     const accuracy = column('accuracy');
     const first = nextOrder(accuracy, null);

@@ -128,7 +128,7 @@ function Figures({ job, watched }: { job: Job; watched: Watched | null }) {
         name="Throughput"
         value={
           <>
-            {count(summary.samples_per_second)} <small>samples/s</small>
+            {number(summary.samples_per_second)} <small>samples/s</small>
           </>
         }
       />

@@ -46,7 +46,7 @@ export function WorkerTable({ job }: { job: Job }) {
                 {worker.role === 'worker' && worker.step < ahead && <span class="faint"> −{ahead - worker.step}</span>}
               </td>
               <td class="num">{number(worker.loss)}</td>
-              <td class="num">{count(worker.samples_per_second)}</td>
+              <td class="num">{number(worker.samples_per_second)}</td>
               <td class="num">{seconds(worker.step_seconds)}</td>
               <td class="num">{seconds(worker.wait_seconds)}</td>
               <td class="num">{bytes(worker.bytes_sent)}</td>
