@@ -179,6 +179,18 @@ describe('Logs', () => {
     expect(lines(0)).toEqual([...before, 'one more\n']);
   });
 
+  it('reads the end once more when the job has ended: not all of it need have come', async () => {
+    printed = [output(0, 10)];
+    logs.fresh();
+    await settle();
+    printed = [Buffer.concat([printed[0]!, Buffer.from('the last words\n')])];
+    asked = [];
+    logs.record('job_end', { id: 'a' });
+    await settle();
+    expect(asked).toHaveLength(1);
+    expect(lines(0)).toEqual([...Array.from({ length: 10 }, (_, at) => line(0, at)), 'the last words\n']);
+  });
+
   it('marks the hole where more was printed meanwhile than is read at once', async () => {
     printed = [output(0, 10)];
     logs.fresh();

@@ -165,6 +165,7 @@ export class Logs implements Follower {
   }
 
   record(kind: string, data: unknown): void {
+    if (kind === 'job_end') void this.load(); // the last output need not have come
     if (kind !== 'log') return;
     const record = data as LogRecord;
     if (record.job !== this.job) return;
