@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import type { Page } from '@playwright/test';
+import { picksMax } from '../src/compare/picks';
 import { valueOf } from './mock/data';
 import { ended, scaleOf } from './mock/compared';
 import type { MockHead } from './mock/head';
@@ -29,6 +30,9 @@ test.beforeEach(async ({ page, address, head }) => {
 
 const rows = (page: Page) =>
   page.getByRole('region', { name: 'Compared jobs' }).locator('tbody th a').allTextContents();
+/** Requests for series; what asks for one point asks which there are. */
+const seriesReads = (head: MockHead) =>
+  head.requests.filter((request) => request.includes('/metrics') && !request.endsWith('points=1'));
 const cell = (page: Page, job: string, column: string) =>
   page.getByRole('region', { name: 'Compared jobs' }).evaluate(
     (region, [of, title]) => {
@@ -39,9 +43,19 @@ const cell = (page: Page, job: string, column: string) =>
     [job, column],
   );
 
-async function open(page: Page, address: string, query: string): Promise<void> {
-  await page.goto(`${address}/compare?${query}`);
+/** Until each of the two charts has all of these jobs, with a value of each that has begun. */
+async function complete(page: Page, head: MockHead, ids: readonly string[]): Promise<void> {
+  const jobs = head.jobs.filter(({ id }) => ids.includes(id));
+  const begun = jobs.filter((job) => job.step > 0);
   await expect(page.locator('.chart canvas')).toHaveCount(2);
+  await expect(page.locator('.chart .legend li')).toHaveCount(2 * jobs.length);
+  await expect(page.locator('.chart .legend data')).toHaveCount(2 * begun.length);
+}
+
+async function open(page: Page, head: MockHead, address: string, query: string): Promise<void> {
+  await page.goto(`${address}/compare?${query}`);
+  const ids = new URLSearchParams(query).get('jobs')!.split(',');
+  await complete(page, head, ids.slice(0, picksMax));
 }
 
 test('from the list: two jobs are ticked, compared, and Back leads to the ticks', async ({ page, address }) => {
@@ -58,7 +72,7 @@ test('from the list: two jobs are ticked, compared, and Back leads to the ticks'
   await page.getByRole('link', { name: 'Compare 3 jobs' }).click();
   await expect(page).toHaveURL(`${address}/compare?jobs=dense%2Cjob-09950%2Csparse`);
   await expect(page.locator('.chart canvas')).toHaveCount(2);
-  expect(await rows(page)).toEqual(['dense', 'sweep-9950', 'sparse']);
+  await expect.poll(() => rows(page)).toEqual(['dense', 'sweep-9950', 'sparse']);
   await page.getByRole('button', { name: 'Bytes', exact: true }).first().click();
   await expect(page).toHaveURL(/x=bytes/);
   await page.goBack();
@@ -78,8 +92,8 @@ test('no more jobs can be ticked than can be compared', async ({ page, address }
   await expect(page.getByRole('checkbox', { name: 'Compare sparse' })).toBeEnabled();
 });
 
-test('the table: figures, the best of each, sorted, all in the URL', async ({ page, address }) => {
-  await open(page, address, 'jobs=dense,sparse,poor,job-run');
+test('the table: figures, the best of each, sorted, all in the URL', async ({ page, address, head }) => {
+  await open(page, head, address, 'jobs=dense,sparse,poor,job-run');
   expect(await cell(page, 'dense', 'Accuracy')).toBe('91.2 %★best');
   expect(await cell(page, 'sparse', 'Accuracy')).toBe('89.7 %');
   expect(await cell(page, 'sparse', 'Sent')).toBe('9.2 MB★best');
@@ -103,8 +117,21 @@ test('the table: figures, the best of each, sorted, all in the URL', async ({ pa
   await expect(page).toHaveURL(`${address}/jobs/sparse`);
 });
 
-test('differences: only the keys that differ, a column for each job', async ({ page, address }) => {
-  await open(page, address, 'jobs=dense,sparse,poor');
+test('of more than ten jobs the first are compared, and the next moves up', async ({ page, address, head }) => {
+  const numbers = Array.from({ length: 10 }, (_, index) => 9990 + index);
+  const ids = ['dense', ...numbers.map((number) => `job-0${number}`), 'sparse'];
+  await open(page, head, address, `jobs=${ids.join(',')}`);
+  await expect(page.getByText('More than 10 jobs were chosen')).toBeVisible();
+  const choose = page.getByRole('link', { name: 'Choose other jobs' });
+  await expect(choose).toHaveAttribute('href', `/jobs?pick=${ids.join('%2C')}`);
+  await page.getByRole('button', { name: 'Leave out dense' }).click();
+  await expect(page).toHaveURL(`${address}/compare?jobs=${ids.slice(1).join('%2C')}`);
+  await expect.poll(() => rows(page)).toEqual(numbers.map((number) => `sweep-${number}`));
+  await expect(choose).toHaveAttribute('href', `/jobs?pick=${ids.slice(1).join('%2C')}`);
+});
+
+test('differences: only the keys that differ, a column for each job', async ({ page, address, head }) => {
+  await open(page, head, address, 'jobs=dense,sparse,poor');
   const region = page.getByRole('region', { name: 'Differences of the specs' });
   await expect(region.getByRole('row')).toHaveText([
     /^Keydensesparsepoor$/,
@@ -115,7 +142,7 @@ test('differences: only the keys that differ, a column for each job', async ({ p
 });
 
 test('charts: each line is the series of its own job, with one style everywhere', async ({ page, address, head }) => {
-  await open(page, address, 'jobs=dense,sparse,poor');
+  await open(page, head, address, 'jobs=dense,sparse,poor');
   for (const [title, name] of [
     ['Test accuracy', 'accuracy'],
     ['Training loss', 'loss'],
@@ -150,9 +177,9 @@ test('deep link: all of what is shown; a reload shows the same', async ({ page, 
     await expect(page.getByRole('heading', { name: 'Accuracy against time from start to end' })).toBeVisible();
   };
   await shown();
-  // Read as it is shown, once, and down-sampled by the head: not by step first.
-  const reads = head.requests.filter((request) => request.includes('/metrics') && !request.endsWith('points=1'));
-  expect(reads).toEqual([
+  await complete(page, head, ['dense', 'sparse']);
+  // Read as it is shown, and down-sampled by the head: not by step first. The jobs are read side by side.
+  expect([...new Set(seriesReads(head))].sort()).toEqual([
     expect.stringMatching(/dense\/metrics\?worker=job&x=wall&points=\d+&name=accuracy%2Cbytes_sent$/),
     expect.stringMatching(/sparse\/metrics\?worker=job&x=wall&points=\d+&name=accuracy%2Cbytes_sent$/),
   ]);
@@ -171,8 +198,8 @@ test('deep link: all of what is shown; a reload shows the same', async ({ page, 
   await expect(page).not.toHaveURL(/zoom=/);
 });
 
-test('any metric of the jobs can be charted', async ({ page, address }) => {
-  await open(page, address, 'jobs=dense,sparse');
+test('any metric of the jobs can be charted', async ({ page, address, head }) => {
+  await open(page, head, address, 'jobs=dense,sparse');
   await page.locator('summary', { hasText: 'Metrics' }).click();
   await page.getByRole('checkbox', { name: 'Wait seconds' }).check();
   await expect(page.locator('.chart h3')).toHaveText(['Test accuracy', 'Training loss', 'Wait seconds']);
@@ -181,6 +208,12 @@ test('any metric of the jobs can be charted', async ({ page, address }) => {
   await page.getByRole('checkbox', { name: 'Training loss' }).uncheck();
   await expect(page.getByRole('checkbox', { name: 'Wait seconds' }), 'the last one stays').toBeDisabled();
   await expect(page.locator('.chart canvas')).toHaveCount(1);
+});
+
+test('a metric may be called like something that every object has', async ({ page, address }) => {
+  await page.goto(`${address}/compare?jobs=dense,sparse&m=__proto__,constructor,loss`);
+  await expect(page.locator('.chart h3')).toHaveText([/proto/, 'Constructor', 'Training loss']);
+  await expect.poll(() => rows(page)).toEqual(['dense', 'sparse']);
 });
 
 function step(head: MockHead, at: number): void {
@@ -193,14 +226,13 @@ function step(head: MockHead, at: number): void {
 }
 
 test('live: a job that runs gains points and figures; the others cost no topic', async ({ page, address, head }) => {
-  await open(page, address, 'jobs=dense,job-run');
+  await open(page, head, address, 'jobs=dense,job-run');
   await expect.poll(() => head.follows('job:job-run')).toBe(true);
   expect(head.follows('job:dense')).toBe(false);
-  const reads = () => head.requests.filter((request) => request.includes('/metrics')).length;
-  const before = reads();
+  const before = seriesReads(head);
   step(head, 313);
   await expect.poll(async () => (await legend(page, 'Training loss'))['lenet-dgc']).toBe(valueOf('loss', 313));
-  expect(reads(), 'the history is not read again').toBe(before);
+  expect(seriesReads(head), 'the history is not read again').toEqual(before);
   await expect(page.getByText('Circles that are empty')).toBeVisible();
   const sent = { accuracy: 0.93, bytes_sent: 5_100_000 };
   head.setState('job-run', 'SUCCEEDED', {
@@ -212,8 +244,8 @@ test('live: a job that runs gains points and figures; the others cost no topic',
   await expect(page.getByText('Circles that are empty')).toBeHidden();
 });
 
-test('accuracy against bytes: the front, and by time', async ({ page, address }) => {
-  await open(page, address, 'jobs=dense,sparse,poor,job-run,job-wait');
+test('accuracy against bytes: the front, and by time', async ({ page, address, head }) => {
+  await open(page, head, address, 'jobs=dense,sparse,poor,job-run,job-wait');
   const plot = page.locator('.tradeoff');
   await expect(plot).toHaveAttribute('aria-label', 'Accuracy by bytes sent. On the front: sparse, dense');
   await expect(plot.locator('[data-front=true] .tradeoff-name')).toHaveText(['dense', 'sparse']);
@@ -239,10 +271,10 @@ test('accuracy against bytes: the front, and by time', async ({ page, address })
 });
 
 test('a job that is gone is named, and the rest is shown', async ({ page, address, head }) => {
-  await open(page, address, 'jobs=dense,nope,sparse');
+  await open(page, head, address, 'jobs=dense,nope,sparse');
   await expect(page.getByText('There is no job nope')).toBeVisible();
   await expect(page.getByText('Disconnected')).toBeHidden();
-  expect(await rows(page)).toEqual(['dense', 'sparse']);
+  await expect.poll(() => rows(page)).toEqual(['dense', 'sparse']);
   expect(head.requests.filter((request) => request.includes('nope/metrics'))).toEqual([]);
   await page.getByRole('button', { name: 'Leave it out' }).click();
   await expect(page).toHaveURL(/jobs=dense%2Csparse/);
@@ -250,7 +282,7 @@ test('a job that is gone is named, and the rest is shown', async ({ page, addres
   head.remove('sparse');
   await expect(page.getByText('There is no job sparse')).toBeVisible();
   await expect(page.getByText('Choose two jobs or more')).toBeVisible();
-  expect(await rows(page)).toEqual(['dense']);
+  await expect.poll(() => rows(page)).toEqual(['dense']);
   await picture(page, 'compare-gone');
 });
 
@@ -270,7 +302,7 @@ test('what cannot be read says so with its request, and can be read again', asyn
   );
   await page.goto(`${address}/compare?jobs=dense,sparse`);
   await expect(page.getByRole('alert')).toContainText('Request req-9');
-  expect(await rows(page)).toEqual(['dense']);
+  await expect.poll(() => rows(page)).toEqual(['dense']);
   await page.unrouteAll();
   await page.getByRole('button', { name: 'Try again' }).click();
   await expect.poll(() => rows(page)).toEqual(['dense', 'sparse']);
@@ -278,7 +310,7 @@ test('what cannot be read says so with its request, and can be read again', asyn
 });
 
 test('CSV: the points that the charts show, in the columns of a job', async ({ page, address, head }) => {
-  await open(page, address, 'jobs=dense,sparse&m=loss,accuracy');
+  await open(page, head, address, 'jobs=dense,sparse&m=loss,accuracy');
   const saved = page.waitForEvent('download');
   await page.getByRole('button', { name: 'CSV' }).click();
   const download = await saved;
@@ -290,7 +322,7 @@ test('CSV: the points that the charts show, in the columns of a job', async ({ p
   expect(lines).toContain(`sparse,accuracy,,300,${value},${value},${value}`);
 });
 
-test('keyboard: ticked, compared and sorted without a mouse', async ({ page, address }) => {
+test('keyboard: ticked, compared and sorted without a mouse', async ({ page, address, head }) => {
   await page.goto(`${address}/jobs`);
   await expect(page.locator('tbody tr')).toHaveCount(50);
   for (const key of ['j', 'j', 'j', 'j', 'x', 'j', 'x']) await page.keyboard.press(key);
@@ -304,10 +336,11 @@ test('keyboard: ticked, compared and sorted without a mouse', async ({ page, add
   await page.keyboard.press('x');
   await page.getByRole('link', { name: 'Compare 2 jobs' }).focus();
   await page.keyboard.press('Enter');
-  await expect(page.locator('.chart canvas')).toHaveCount(2);
+  await complete(page, head, ['dense', 'sparse']);
   await page.getByRole('button', { name: 'Accuracy', exact: true }).focus();
   await page.keyboard.press('Enter');
   await expect(page).toHaveURL(/sort=-accuracy/);
+  await expect.poll(() => rows(page)).toEqual(['dense', 'sparse']);
   await page.keyboard.press('j');
   await page.keyboard.press('Enter');
   await expect(page).toHaveURL(`${address}/jobs/dense`);

@@ -78,6 +78,7 @@ test('nodes: a lost one is forgotten, here or elsewhere', async ({ page, address
   await page.goto(`${address}/nodes`);
   await expect(page.getByText('Live', { exact: true })).toBeVisible();
   const row = (name: RegExp) => page.getByRole('row', { name });
+  await expect(row(/n3/)).toContainText('lost'); // the list has been read
   await expect(row(/n1/).getByRole('button', { name: 'Forget' })).toHaveCount(0);
   const forget = async () => {
     await row(/n3/).getByRole('button', { name: 'Forget' }).click();
