@@ -73,7 +73,8 @@ net::awaitable<Result<protocol::Prepared>> Member::prepare_session() {
   const auto prepared = co_await compute_.run(std::move(work));
   if (!prepared || !session_->holds_model()) co_return prepared;
   // Before the training, which would be lost if the test examples turned out to be missing after it.
-  auto bench = co_await compute_.run([session = session_] { return Evaluator::prepare(session->spec()); });
+  auto read = [session = session_] { return Evaluator::prepare(session->spec()); };
+  auto bench = co_await compute_.run(std::move(read));
   if (!bench) co_return bench.error();
   bench_ = std::move(*bench);
   co_return prepared;
