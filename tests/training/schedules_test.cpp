@@ -30,6 +30,58 @@ TEST(MultiStep, FallsAtItsMilestones) {
   }
 }
 
+/// Calls check(epochs, tenths, setting) for many numbers of epochs in tenths, and lengths of an epoch.
+template <class Check>
+void for_tenths(const Check& check) {
+  for (std::uint64_t steps_per_epoch = 1; steps_per_epoch <= 120; ++steps_per_epoch) {
+    for (std::uint64_t tenths = 1; tenths <= 99; ++tenths) {
+      check(static_cast<double>(tenths) / 10, tenths,
+            ScheduleSetting{.steps_per_epoch = steps_per_epoch, .steps_total = 100 * steps_per_epoch, .workers = 4});
+    }
+  }
+}
+
+/// The first step that is not before the end of so many tenths of an epoch.
+std::uint64_t first_after(std::uint64_t tenths, const ScheduleSetting& of) {
+  return (tenths * of.steps_per_epoch + 9) / 10;
+}
+
+TEST(MultiStep, FallsInTheStepOfItsMilestoneWhateverTheProductIsInBinary) {
+  for_tenths([](double epochs, std::uint64_t tenths, const ScheduleSetting& of) {
+    const nlohmann::json params = {{"milestones", {epochs}}, {"gamma", 0.5}};
+    const auto schedule = schedules().make("multistep", params, of).value();
+    const auto falls_in = first_after(tenths, of);
+    EXPECT_EQ(schedule->factor(falls_in), 0.5) << epochs << " x " << of.steps_per_epoch;
+    EXPECT_EQ(schedule->factor(falls_in - 1), 1.0) << epochs << " x " << of.steps_per_epoch;
+  });
+}
+
+TEST(StepDecay, FallsInEachOfItsStepsWhateverTheProductIsInBinary) {
+  for_tenths([](double epochs, std::uint64_t tenths, const ScheduleSetting& of) {
+    if (tenths * of.steps_per_epoch < 10) return;  // several times in a step
+    const auto schedule = schedules().make("step", {{"epochs", epochs}, {"gamma", 0.5}}, of).value();
+    for (std::uint64_t times = 1; times <= 9; ++times) {
+      const auto step = first_after(times * tenths, of);
+      const auto factor = std::pow(0.5, times);
+      EXPECT_EQ(schedule->factor(step), factor) << times << " x " << epochs << " x " << of.steps_per_epoch;
+      EXPECT_EQ(schedule->factor(step - 1), 2 * factor) << times << " x " << epochs << " x " << of.steps_per_epoch;
+    }
+  });
+}
+
+TEST(Warmup, EndsInItsStepWhateverTheProductIsInBinary) {
+  for (const char* name : {"constant", "cosine"}) {
+    for_tenths([&](double epochs, std::uint64_t tenths, const ScheduleSetting& of) {
+      if (tenths * of.steps_per_epoch % 10 != 0) return;  // ends between two steps
+      const nlohmann::json params = {{"warmup_epochs", epochs}};
+      const auto schedule = schedules().make(name, params, of).value();
+      const auto ends_in = first_after(tenths, of);
+      EXPECT_EQ(schedule->factor(ends_in), 1.0) << name << " " << epochs << " x " << of.steps_per_epoch;
+      EXPECT_LT(schedule->factor(ends_in - 1), 1.0) << name << " " << epochs << " x " << of.steps_per_epoch;
+    });
+  }
+}
+
 /// Each schedule without a warm-up: its factor in some step.
 struct Case {
   const char* name;

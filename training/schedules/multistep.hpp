@@ -28,7 +28,7 @@ class MultiStep final : public RampedSchedule {
   }
   MultiStep(const Options& options, const ScheduleSetting& setting)
       : RampedSchedule(options.ramp, setting), gamma_(options.gamma) {
-    for (const double epochs : options.milestones) milestones_.push_back(epochs * steps_per_epoch());
+    for (const double epochs : options.milestones) milestones_.push_back(steps_in(epochs));
   }
 
  protected:

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "training/schedules/schedule.hpp"
@@ -32,14 +33,21 @@ class RampedSchedule : public Schedule {
  protected:
   RampedSchedule(const RampOptions& options, const ScheduleSetting& setting)
       : steps_per_epoch_(static_cast<double>(setting.steps_per_epoch)),
-        warmup_steps_(options.warmup_epochs * steps_per_epoch_),
+        warmup_steps_(steps_in(options.warmup_epochs)),
         scaled_(options.scale_with_workers),
         peak_(scaled_ ? static_cast<double>(setting.workers) : 1) {}
 
   /// The schedule's own factor once `done` steps are done, from 0 to 1.
   virtual double decay(double done) const = 0;
 
-  double steps_per_epoch() const { return steps_per_epoch_; }
+  /// The steps of so many epochs, both of which may be fractions. 1.1 times 50 is more than 55 in binary: such an error
+  /// is no part of a step.
+  double steps_in(double epochs) const {
+    constexpr double rounding = 1e-12;
+    const double steps = epochs * steps_per_epoch_;
+    const double whole = std::round(steps);
+    return std::abs(steps - whole) <= rounding * steps ? whole : steps;
+  }
   double warmup_steps() const { return warmup_steps_; }
 
  private:

@@ -25,15 +25,19 @@ class StepDecay final : public RampedSchedule {
         .number("gamma", &Options::gamma, {.exclusive_minimum = 0, .maximum = 1}, "");
   }
   StepDecay(const Options& options, const ScheduleSetting& setting)
-      : RampedSchedule(options.ramp, setting),
-        every_steps_(options.epochs * steps_per_epoch()),
-        gamma_(options.gamma) {}
+      : RampedSchedule(options.ramp, setting), epochs_(options.epochs), gamma_(options.gamma) {}
 
  protected:
-  double decay(double done) const override { return std::pow(gamma_, std::floor(done / every_steps_)); }
+  double decay(double done) const override { return std::pow(gamma_, times(done)); }
 
  private:
-  double every_steps_;
+  /// How often the rate has been multiplied once `done` steps are done.
+  double times(double done) const {
+    const double nearest = std::round(done / steps_in(epochs_));
+    return done < steps_in(nearest * epochs_) ? nearest - 1 : nearest;
+  }
+
+  double epochs_;
   double gamma_;
 };
 
