@@ -84,6 +84,32 @@ TEST(Sampler, ByClassGivesEachRankFewClasses) {
   }
 }
 
+/// The classes of the examples that are in no rank's shard.
+std::vector<std::uint16_t> classes_left_out(const std::vector<std::uint16_t>& classes, std::uint64_t seed) {
+  std::vector<bool> used(classes.size());
+  for (std::uint32_t rank = 0; rank < world; ++rank) {
+    auto sampler =
+        Sampler::make({.partition = Partition::by_class, .rank = rank, .world = world, .seed = seed}, classes).value();
+    for (const auto position : epoch_of(sampler, 0)) used[position] = true;
+  }
+  std::vector<std::uint16_t> left_out;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    if (!used[i]) left_out.push_back(classes[i]);
+  }
+  return left_out;
+}
+
+TEST(Sampler, ByClassLeavesOutExamplesOfAnyClass) {
+  const auto classes = ten_classes(1003);
+  std::set<std::uint16_t> seen;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const auto left_out = classes_left_out(classes, seed);
+    EXPECT_EQ(left_out.size(), 1003 % world);
+    seen.insert(left_out.begin(), left_out.end());
+  }
+  EXPECT_GT(seen.size(), 5u) << "of ten classes";
+}
+
 TEST(Sampler, DirichletGivesUnevenMixtures) {
   const auto classes = ten_classes(4000);
   std::size_t most = 0;

@@ -32,6 +32,7 @@ Positions cut_by_class(const Sampler::Options& options, std::span<const std::uin
   auto positions = all_positions(classes.size());
   Random random(options.seed, division_stream);
   random.shuffle(std::span(positions));
+  positions.resize(size * options.world);  // what is left over is of any class, and not always of the last one
   std::ranges::stable_sort(positions, {}, [&](std::uint32_t p) { return classes[p]; });
   return slice(positions, options.rank, size);
 }

@@ -33,11 +33,13 @@ class Sampler {
     double dirichlet_alpha = 0.5;
   };
 
-  /// `classes`: the class of every example. Every rank's shard has floor(examples / world) examples. Fails with:
-  /// invalid_argument (a shard is smaller than what a step takes; by_class, and there are fewer classes than ranks).
+  /// `classes`: the class of every example. Every rank's shard has floor(examples / world) examples. The rest, fewer
+  /// than there are ranks, is in no shard: with iid others in every epoch; with by_class always the same, of any class;
+  /// with dirichlet always those that no rank has drawn. Fails with: invalid_argument (a shard is smaller than what a
+  /// step takes; by_class, and there are fewer classes than ranks).
   static Result<Sampler> make(const Options& options, std::span<const std::uint16_t> classes);
 
-  /// Whole steps in a shard. The rest of an epoch is dropped (different examples each time).
+  /// Whole steps in a shard. The rest of the shard is dropped (different examples each time).
   std::uint64_t steps_per_epoch() const { return shard_size_ / options_.samples_per_step; }
 
   /// Which pass over the examples a step belongs to, counted from 0.
