@@ -83,6 +83,10 @@ TEST(Network, HasAsManyParametersAsTheLiteratureSays) {
       // As timm counts resnetv2_50. Of all the normalisations only the number changes: one for each convolution but the
       // first and the projections, and the last one.
       {"resnet", {{"depth", 50}, {"version", 2}}, imagenet, 25'549'352},
+      // Less than version 1 by the normalisations after conv1 and the projections, and as the first one of a stage is
+      // of the channels before it; more by the last one.
+      {"resnet", {{"version", 2}}, imagenet, 11'689'512 - 2 * (64 + 896 + 448 - 512)},
+      {"resnet", {{"depth", 34}, {"version", 2}}, imagenet, 21'797'672 - 2 * (64 + 896 + 448 - 512)},
       // torchvision; Howard et al. 2017 say 4.2 million of version 1, and Sandler et al. 2018 3.4 and 6.9 of version 2
       // with widths 1 and 1.4, of which 6.1 are in the code of others (timm).
       {"mobilenet", nullptr, imagenet, 3'504'872},
@@ -202,6 +206,47 @@ TEST(Network, NamesEachParameterOnceAndReadsOnlyEarlierLayers) {
     const auto& output = network.layers[network.output].extents;
     EXPECT_EQ(output, images ? (std::vector<std::int64_t>{10}) : (std::vector<std::int64_t>{10, 32}));
   });
+}
+
+std::size_t layer_named(const Network& network, const std::string& name) {
+  const auto found = std::ranges::find(network.layers, name, &Layer::name);
+  EXPECT_NE(found, network.layers.end()) << name;
+  return static_cast<std::size_t>(found - network.layers.begin());
+}
+
+template <class Operation>
+bool is(const Layer& layer) {
+  return std::holds_alternative<Operation>(layer.operation);
+}
+
+/// The layer that the first input of a layer comes from.
+std::size_t before(const Network& network, std::size_t layer) { return network.layers[layer].inputs.front(); }
+
+/// The first block's branch and shortcut read the same activation; at depths 18 and 34 it comes before the pooling.
+void expect_first_block_begins_with_an_activation(std::int64_t depth, bool small) {
+  SCOPED_TRACE(std::to_string(depth) + (small ? " for small images" : ""));
+  const auto network = ResNet::network({.depth = depth, .version = 2, .small_images = small}, imagenet).value();
+  const bool projects = depth >= 50;
+  const auto begun = before(network, layer_named(network, "layer1.0.conv1"));
+  const auto sum = std::ranges::find_if(network.layers, is<layers::Add>);
+  ASSERT_NE(sum, network.layers.end());
+  const auto shortcut = sum->inputs.back();
+  EXPECT_EQ(projects ? before(network, shortcut) : shortcut, begun);
+  const bool pools_last = !projects && !small;
+  EXPECT_EQ(is<layers::MaxPool>(network.layers[begun]), pools_last);
+  const auto activation = pools_last ? before(network, begun) : begun;
+  ASSERT_TRUE(is<layers::Relu>(network.layers[activation]));
+  const auto norm = before(network, activation);
+  EXPECT_EQ(network.layers[norm].name, "layer1.0.bn1");
+  const bool pools_first = projects && !small;
+  const auto first = pools_first ? before(network, before(network, norm)) : before(network, norm);
+  EXPECT_EQ(network.layers[first].name, "conv1");
+}
+
+TEST(Network, OfPreActivationBeginsBothPathsOfItsFirstBlockWithOne) {
+  for (const std::int64_t depth : {18, 34, 50}) {
+    for (const bool small : {false, true}) expect_first_block_begins_with_an_activation(depth, small);
+  }
 }
 
 TEST(Network, MarksWhatWeightDecayMayLeaveOut) {

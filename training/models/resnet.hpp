@@ -18,7 +18,10 @@ namespace weir::training {
 /// 50 with 1000 classes).
 ///
 /// Version 2 is that of He et al., "Identity Mappings in Deep Residual Networks" (ECCV 2016): normalisation and ReLU
-/// come before each convolution and not after it, so that a shortcut passes its input on unchanged.
+/// come before each convolution and not after it, so that a shortcut passes its input on unchanged. The first block's
+/// shortcut must not pass on what conv1 gives, which nothing has normalised: at depths 18 and 34 the normalisation and
+/// ReLU of this block come right after conv1, as in the paper's appendix, before the pooling and before branch and
+/// shortcut part. From 50 on they come after the pooling, and this block's shortcut is a projection of what they give.
 ///
 /// With `small_images` the first convolution is 3x3 and does not halve the image, and there is no pooling.
 struct ResNet {
@@ -50,13 +53,17 @@ struct ResNet {
       x = convolution(net, "conv1", x, 64, 7, 2);
     }
     const bool first = options.version == 1;
+    const bool bottleneck = options.depth >= 50;
+    const bool activates = !first && !bottleneck;
     if (first) x = net.relu(net.batch_norm("bn1", x));
+    if (activates) x = net.relu(net.batch_norm("layer1.0.bn1", x));
     if (!options.small_images) x = net.max_pool(x, {.kernel = 3, .stride = 2, .padding = 1});
     const auto blocks = blocks_of(options.depth);
     for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
       for (int i = 0; i < blocks[stage]; ++i) {
         const Block block{"layer" + std::to_string(stage + 1) + "." + std::to_string(i) + ".",
-                          std::int64_t{64} << stage, stage > 0 && i == 0 ? 2 : 1, options.depth >= 50};
+                          std::int64_t{64} << stage, stage > 0 && i == 0 ? 2 : 1, bottleneck,
+                          activates && stage == 0 && i == 0};
         x = first ? block.version1(net, x, options.zero_residual) : block.version2(net, x);
       }
     }
@@ -92,6 +99,7 @@ struct ResNet {
     std::int64_t channels;
     std::int64_t stride;
     bool bottleneck;
+    bool activated;  ///< version 2: the first normalisation and ReLU are done
 
     std::int64_t channels_out() const { return bottleneck ? 4 * channels : channels; }
     bool keeps_extents(NetworkBuilder& net, Value x) const { return stride == 1 && net.channels(x) == channels_out(); }
@@ -121,7 +129,7 @@ struct ResNet {
     }
 
     Value version2(NetworkBuilder& net, Value x) const {
-      const auto begun = net.relu(net.batch_norm(norm(1), x));
+      const auto begun = activated ? x : net.relu(net.batch_norm(norm(1), x));
       auto branch = convolved(net, begun, 1);
       for (int number = 2; number <= convolutions(); ++number) {
         branch = convolved(net, net.relu(net.batch_norm(norm(number), branch)), number);
