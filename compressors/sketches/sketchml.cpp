@@ -33,6 +33,28 @@ using Group = QuantileGroups::Group;
 
 unsigned cell_bits(std::uint64_t buckets) { return static_cast<unsigned>(std::bit_width(buckets - 1)); }
 
+/// The most bits that a body may have if `sent` of `entries` entries are sent. Beside the groups and buckets of the
+/// parameters there is one more if a sign's part of them is less than one, and one for the largest entry of each sign.
+/// A gap of g takes at most 1.5 (2 + log2(1 + g)) bits, in units of two bits with unary flags; the sum of 1 + g over a
+/// group is at most the number of entries, so that equal gaps in equal groups take most.
+double body_bits_max(std::uint64_t entries, std::size_t sent, const SketchMl::Options& options) {
+  const auto keys = static_cast<double>(sent);
+  const std::size_t groups = std::min(sent, static_cast<std::size_t>(options.groups) + 3);
+  const std::size_t buckets = std::min(sent, static_cast<std::size_t>(options.buckets) + 3);
+  const double key_bits = keys * 1.5 * (2 + std::log2(static_cast<double>(entries * groups) / keys));
+  const std::size_t head_bytes = varint_bytes(entries) + 2;
+  // Two bytes say how many buckets there are, one is the code of the keys, and one rounds them up.
+  const std::size_t group_bytes = 4 + varint_bytes(sent) + varint_bytes(6 * sent);
+  double bits = key_bits + 8.0 * static_cast<double>(head_bytes + groups * group_bytes + buckets * sizeof(float));
+  // Rounding down a sign's part of the groups leaves at most twice as many buckets for each of them.
+  const auto in_group = static_cast<std::size_t>((2 * options.buckets + options.groups - 1) / options.groups);
+  const unsigned cell = cell_bits(std::min({in_group, buckets, std::size_t{buckets_max}}));
+  if (cell == 0) return bits;
+  const double columns = options.columns * keys + static_cast<double>(groups);
+  bits += 8.0 * static_cast<double>(groups * (1 + varint_bytes(static_cast<std::uint64_t>(columns))));
+  return bits + static_cast<double>(options.rows) * columns * cell;
+}
+
 void append_group(const Group& group, const SketchMl::Options& options, Bytes& out) {
   append_varint(out, group.values.size());
   append(out, std::as_bytes(std::span(group.values)));
@@ -173,6 +195,15 @@ protocol::Params<SketchMl::Options> SketchMl::params() {
       .integer("rows", &Options::rows, {.minimum = 1.0, .maximum = double{rows_max}}, "Rows of a sketch.")
       .number("columns", &Options::columns, {.exclusive_minimum = 0.0, .maximum = 8.0},
               "Columns of a sketch, as a share of the entries in its group.");
+}
+
+std::optional<WireBits> SketchMl::expected_bits(at::IntArrayRef shape, const Round&) const {
+  constexpr double float_bits = 32;
+  const std::uint64_t entries = entries_of(shape);
+  if (entries == 0) return std::nullopt;
+  const double most =
+      body_bits_max(entries, entries_kept(options_.ratio, entries), options_) / static_cast<double>(entries);
+  return most > float_bits ? std::optional(WireBits{.gathered = most}) : std::nullopt;
 }
 
 double SketchMl::error_bound(std::uint64_t entries, const Round&) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "compressors/compressor.hpp"
@@ -51,6 +52,9 @@ class SketchMl final : public Compressor {
   std::string_view name() const override { return type_name; }
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   Traits traits() const override { return {.sparse = true, .selects = true}; }
+  /// How long a payload is depends on the data. But of wide sketches for many entries, or of a tensor of a few entries,
+  /// it may be longer than the tensor itself: then this is the most that it may take.
+  std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
   Result<void> read_entries(BytesView payload, const Round& round, std::uint64_t entries,
                             Selection& out) const override;
   void write_part(Selection& chosen, std::uint32_t entries, Bytes& out) override;

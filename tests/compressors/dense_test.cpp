@@ -130,6 +130,43 @@ TEST(Dense, WhatIsExpectedIsWhatIsSent) {
   }
 }
 
+/// Of each rank an exchange takes eight bytes an entry, and some for the heads.
+void expect_room_in_a_message(Compressor& compressor, const at::Tensor& x) {
+  Round round = round_at(0);
+  if (compressor.goes_dense(x.sizes(), round)) return;
+  const auto passes = compressor.traits().passes;
+  for (round.pass = 0; round.pass < passes.size(); ++round.pass) {
+    Bytes payload;
+    compressor.encode(x, round, payload).value();
+    const BytesView result = payload;
+    compressor.absorb(std::span(&result, 1), round).value();
+    if (passes[round.pass] != Reduction::gather) continue;
+    EXPECT_LE(payload.size(), 8 * static_cast<std::size_t>(x.numel()) + 64) << x.sizes();
+  }
+}
+
+TEST(Dense, OrThereIsRoomForAPayloadInAMessage) {
+  auto all = cases();
+  for (const char* name : {"topk", "sidco", "dgc"}) {
+    all.push_back({name, {{"ratio", 1.0}, {"index_codec", "raw32"}}});
+  }
+  all.push_back({"cocktail", {{"ratio", 1.0}, {"top", 1.0}, {"index_codec", "raw32"}}});
+  all.push_back({"threshold", {{"threshold", 0.0}, {"index_codec", "raw32"}}});
+  all.push_back({"blockk", {{"block", 64}, {"per_block", 64}, {"index_codec", "raw32"}}});
+  all.push_back({"demo", {{"per_chunk", 4096}, {"index_codec", "raw32"}}});
+  all.push_back({"atomo", {{"budget", 1e6}}});
+  all.push_back({"atomo", {{"atoms", "dct"}, {"ratio", 1.0}}});
+  all.push_back({"casq", {{"bits", 4}, {"budget", 1.0}}});
+  all.push_back({"sketchml", {{"ratio", 1.0}, {"rows", 8}, {"columns", 8.0}}});
+  for (const Case& it : all) {
+    SCOPED_TRACE(::testing::PrintToString(it));
+    for (const auto& [rows, columns] : {std::pair{1, 1}, {3, 5}, {70, 1}, {1, 70}, {128, 64}}) {
+      const auto compressor = it.make();
+      expect_room_in_a_message(*compressor, gaussian(rows * columns, 3).reshape({rows, columns}));
+    }
+  }
+}
+
 TEST(Dense, SignMethodsTakeTensorsOfAnyShapeAndOthersLongVectors) {
   const std::vector<std::string> all = {"signsgd", "signum", "efsignsgd", "demo"};
   const std::vector<std::string> matrices = {"powersgd", "atomo"};

@@ -170,6 +170,58 @@ TEST(SketchMl, IsShorterThanTheEntriesItSends) {
   EXPECT_LT(payload.size(), 4'000 * 5 / 2) << "two and a half bytes an entry";
 }
 
+/// Parameters whose payloads are long in one way or another.
+const std::vector<nlohmann::json> long_ones = {nlohmann::json::object(),
+                                               {{"ratio", 1.0}},
+                                               {{"ratio", 1.0}, {"rows", 8}, {"columns", 8.0}},
+                                               {{"ratio", 0.1}, {"rows", 8}, {"columns", 8.0}},
+                                               {{"ratio", 0.05}, {"rows", 8}, {"columns", 8.0}, {"groups", 1}},
+                                               {{"ratio", 1.0}, {"rows", 2}, {"columns", 2.5}, {"groups", 3}},
+                                               {{"ratio", 1.0}, {"groups", 64}, {"columns", 0.001}},
+                                               {{"ratio", 1.0}, {"buckets", 2}, {"groups", 64}},
+                                               {{"ratio", 0.3}, {"buckets", 100}, {"groups", 3}, {"rows", 4}}};
+
+void expect_short_or_dense(Compressor& compressor, const at::Tensor& x) {
+  const auto bytes = encoded(compressor, x, round_at(1)).size();
+  const auto entries = static_cast<std::size_t>(x.numel());
+  Round round = round_at(1);
+  for (round.world = 1; round.world <= 2; ++round.world) {
+    if (compressor.goes_dense(x.sizes(), round)) continue;
+    EXPECT_LE(bytes, 8 / round.world * entries + payload_header_bytes_max) << x.sizes() << " of " << round.world;
+  }
+  round.by_owners = true;
+  const bool dense = compressor.goes_dense(x.sizes(), round);
+  EXPECT_TRUE(dense || bytes <= 4 * entries + payload_header_bytes_max) << x.sizes() << " by owners: " << bytes;
+}
+
+TEST(SketchMl, IsNoLongerThanTheTensorWhereItDoesNotGoDense) {
+  for (const auto& params : long_ones) {
+    SCOPED_TRACE(params.dump());
+    const auto compressor = sketchml(params);
+    for (const auto& [rows, columns] : {std::pair{1, 1}, {3, 1}, {2, 3}, {9, 4}, {64, 64}, {300, 100}}) {
+      const at::Tensor x = gaussian(rows * columns, 9).reshape({rows, columns});
+      expect_short_or_dense(*compressor, x);
+      expect_short_or_dense(*compressor, x.abs());
+      expect_short_or_dense(*compressor, x.pow(5));
+      expect_short_or_dense(*compressor, x.sign());
+      expect_short_or_dense(*compressor, x + 3);
+    }
+  }
+}
+
+TEST(SketchMl, GoesDenseWithSketchesThatAreLongerThanTheTensor) {
+  Round round = round_at(1);
+  const auto wide = sketchml({{"ratio", 1.0}, {"rows", 8}, {"columns", 8.0}});
+  EXPECT_TRUE(wide->goes_dense({256, 256}, round)) << "for one rank, too";
+  EXPECT_TRUE(wide->goes_dense({65'536}, round));
+  const auto all = sketchml({{"ratio", 1.0}});
+  const auto few = sketchml({{"rows", 8}, {"columns", 8.0}});
+  for (round.world = 1; round.world <= 1000; ++round.world) {
+    EXPECT_FALSE(all->goes_dense({256, 256}, round)) << round.world;
+    EXPECT_FALSE(few->goes_dense({256, 256}, round)) << round.world;
+  }
+}
+
 /// A body with one group of positive buckets, to be spoilt.
 struct Hostile {
   std::uint64_t entries = 100;

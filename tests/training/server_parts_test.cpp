@@ -129,6 +129,30 @@ TEST_P(Differences, BringBothCopiesToTheModel) {
   EXPECT_LT((model - copy).norm().item<double>(), 1e-3 * at_first);
 }
 
+/// In wide sketches an entry takes fifty bytes, and there are as many entries as the workers have pushed.
+TEST(SketchedDifferences, HaveRoomInAMessage) {
+  const nlohmann::json params = {{"ratio", 0.05}, {"rows", 8}, {"columns", 8.0}};
+  auto compression = compression_of("sketchml", params);
+  TensorCoder server(compression, setting);
+  auto of_worker = compression_of("sketchml", params);
+  TensorCoder worker(of_worker, setting);
+  constexpr std::uint64_t entries = 20'000;
+  const at::Tensor model = at::randn({200, 100});
+  at::Tensor copy = at::zeros({200, 100});
+  at::Tensor own = at::zeros({200, 100});
+  for (std::uint64_t clock = 1; clock <= 12; ++clock) {
+    const Turn turn{.worker = 1, .clock = clock, .step = clock, .answers = true};
+    Bytes body;
+    ASSERT_TRUE(server.write_difference(0, model, copy, turn, entries, body));
+    EXPECT_LE(body.size(), TensorCoder::bytes_max(entries));
+    Reader reader(body);
+    ASSERT_TRUE(worker.read_difference(reader, 0, turn, own));
+    EXPECT_TRUE(reader.end());
+    ASSERT_TRUE(own.equal(copy)) << clock;
+  }
+  EXPECT_LT((model - copy).norm().item<double>(), 0.5 * model.norm().item<double>());
+}
+
 TEST(RoundedDifferences, TakeTwoBytesANumber) {
   const auto bytes_of = [](const std::string& compressor, const nlohmann::json& params) {
     auto compression = compression_of(compressor, params);

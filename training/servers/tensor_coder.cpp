@@ -111,16 +111,20 @@ Result<void> TensorCoder::encode(const at::Tensor& tensor, const Round& round, B
   return {};
 }
 
-/// Leaves in entries_ what is read of it.
+/// Sends fewer than `count` entries where they would take more than a message has room for, as each takes more than a
+/// float where sketches are wide: the next difference has the rest. Leaves in entries_ what is read of it.
 Result<void> TensorCoder::encode_largest(const at::Tensor& tensor, const Round& round, std::uint64_t count,
                                          Bytes& out) {
   const auto values = flat(tensor);
-  auto chosen = HostValues(values, {}).select_largest(std::min<std::uint64_t>(count, values.size()), entries_);
-  if (!chosen) return chosen;
-  // NaN and infinity compare larger than any number, so if there is one, it was chosen.
-  if (compressors::find_non_finite(entries_.values) != entries_.size()) return compressors::non_finite(round, values);
-  payload_.clear();
-  compressor().write_part(entries_, static_cast<std::uint32_t>(values.size()), payload_);
+  do {
+    auto chosen = HostValues(values, {}).select_largest(std::min<std::uint64_t>(count, values.size()), entries_);
+    if (!chosen) return chosen;
+    // NaN and infinity compare larger than any number, so if there is one, it was chosen.
+    if (compressors::find_non_finite(entries_.values) != entries_.size()) return compressors::non_finite(round, values);
+    payload_.clear();
+    compressor().write_part(entries_, static_cast<std::uint32_t>(values.size()), payload_);
+    count = entries_.size() / 2;
+  } while (payload_.size() + sizeof(std::uint64_t) > bytes_max(values.size()) && count > 0);
   append_payload(out, payload_);
   return {};
 }

@@ -42,11 +42,11 @@ struct Turn {
 /// A server keeps what a worker's copy of its tensors is, to the bit: both add the same decoded differences to it. What
 /// a difference leaves out is in the next one (the error feedback of EF21, Richtarik et al. 2021, and CocktailSGD, Wang
 /// et al. 2023). Where a compressor chooses entries, a difference has as many of the largest as have come in since the
-/// one before it: as many as all workers would gather, and with plain SGD all that have changed. With those of one
-/// payload the copies would fall behind. An encoding that is unbiased, with a variance of b times the square of what it
-/// encodes, is added 1 / (1 + b) times, with which it brings the copy closer to the model on average; where b is
-/// unbounded, or a biased encoding may be off by as much as it encodes, the parameters travel as they are. Numbers that
-/// are rounded to 16 bits do not: each comes closer, but for the smallest and largest.
+/// one before it: as many as all workers would gather, and with plain SGD all that have changed, if a message has room
+/// for them. With those of one payload the copies would fall behind. An encoding that is unbiased, with a variance of b
+/// times the square of what it encodes, is added 1 / (1 + b) times, with which it brings the copy closer to the model
+/// on average; where b is unbounded, or a biased encoding may be off by as much as it encodes, the parameters travel as
+/// they are. Numbers that are rounded to 16 bits do not: each comes closer, but for the smallest and largest.
 ///
 /// Used by one thread. Everything that reads fails with: malformed, unsupported.
 class TensorCoder {
