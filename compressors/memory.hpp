@@ -97,6 +97,9 @@ class Memory {
   /// What this rank has not sent yet and will add to what it sends, to be read and changed between rounds; null if this
   /// memory has nothing of the kind.
   virtual TensorStore* unsent() { return nullptr; }
+  /// The learning rates in whose units unsent() is, a number for each tensor, to be read and changed between rounds;
+  /// zero: of none yet. They are the same on all ranks that encode. Null without traits().follows_learning_rate.
+  virtual TensorStore* unsent_rates() { return nullptr; }
   /// Has this rank send `values`, too: they belong to the entries of round.tensor from `first` on. By default they are
   /// added to unsent(). Returns false, and does nothing, if this memory has no place for them.
   virtual bool add_unsent(const Round& round, std::uint64_t first, std::span<const float> values);

@@ -45,6 +45,7 @@ class EfSignSgdMemory final : public Memory {
   Result<void> update_all(std::span<const Round> rounds, std::span<const Sent> sent,
                           std::span<at::Tensor> means) override;
   TensorStore* unsent() override { return &residuals_; }
+  TensorStore* unsent_rates() override { return &learning_rates_; }
   Result<void> average_dense(at::Tensor& mean, const Round& round) override;
   std::vector<NamedTensor> save() const override;
   Result<void> restore(std::span<const NamedTensor> state) override;

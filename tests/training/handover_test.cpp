@@ -36,6 +36,7 @@ struct Coding {
   nlohmann::json params;
   const char* memory;
   double momentum = 0;
+  double learning_rate = 0.1;
 };
 
 /// How the ranks are connected.
@@ -152,7 +153,8 @@ void train(const Coding& coding, const Way& way, collectives::Fabric& fabric, st
     outcome.momenta_first = part_in_mean(exchange, exchange.compression().memory->momenta());
   }
   for (std::uint64_t step = first; step < last; ++step) {
-    exchange.begin({.number = step, .epoch = 100.0 + static_cast<double>(step), .learning_rate = 0.1, .vote = 0});
+    exchange.begin(
+        {.number = step, .epoch = 100.0 + static_cast<double>(step), .learning_rate = coding.learning_rate, .vote = 0});
     for (auto p = static_cast<std::uint32_t>(shapes.size()); p-- > 0;) {
       exchange.give(p, gradient_of(step, fabric.rank(), p));
     }
@@ -318,6 +320,29 @@ TEST(HandOver, EstimatesOfEf21TakeBackWhatOwnersHaveLeftOut) {
     at::Tensor mean = at::zeros_like(kept(all[0], "own"));
     for (const Outcome& outcome : all) mean += kept(outcome, "own") / static_cast<double>(ranks);
     expect_close(mean, kept(all[0], "shared"), "the estimate of parameter " + parameter);
+  }
+}
+
+/// What is owed to the weights stays the same when the learning rate falls while others begin to encode: some for the
+/// first time, and some who have an older rate.
+TEST(HandOver, WhatIsOwedToTheWeightsKeepsItsLearningRate) {
+  Coding coding{"topk", {{"ratio", 0.05}}, "efsignsgd"};
+  const Way threes{.topology = "hierarchical", .ranks_per_host = 3};
+  const Way pairs{.topology = "hierarchical", .ranks_per_host = 2};
+  const std::vector<Way> ways{pairs, threes, {.topology = "ring"}, {.topology = "hierarchical", .hosts_in_turn = 2}};
+  auto before = train_all(coding, threes, 0, half_way);
+  for (std::size_t change = 0; change < ways.size(); ++change) {
+    SCOPED_TRACE(name_of(ways[change]));
+    coding.learning_rate /= 2;
+    const std::uint64_t first = half_way * (change + 1);
+    auto after = train_all(coding, ways[change], first, first + half_way, before);
+    for (const Outcome& outcome : after) ASSERT_EQ(outcome.failure, "");
+    for (std::size_t p = 0; p < shapes.size(); ++p) {
+      expect_close(after[0].taken[p] + sum_of(after, &Outcome::held, p),
+                   given(first, first + half_way, p) + 2 * sum_of(before, &Outcome::held, p),
+                   "what is sent of parameter " + std::to_string(p));
+    }
+    before = std::move(after);
   }
 }
 

@@ -139,6 +139,7 @@ class HandOver {
       if (momenta == nullptr) continue;
       if (auto divided = divide(*momenta, p, nullptr); !divided) return divided;
     }
+    if (auto copied = copy_rates(known); !copied) return copied;
     return momenta == nullptr ? Result<void>() : copy_momenta(*momenta, known);
   }
 
@@ -154,6 +155,29 @@ class HandOver {
     }
     tensor->mul_(setting_.encodes ? static_cast<double>(setting_.world) : 0.0);
     if (!setting_.encodes) tensor->zero_();  // whatever the sum has left there
+    return {};
+  }
+
+  /// Gives all ranks the learning rates of what is not sent yet of the tensors that are `known` to have something:
+  /// those of the ranks that have encoded. Others may have older ones, from when they did.
+  Result<void> copy_rates(std::span<const float> known) {
+    compressors::TensorStore* const rates = memory_.unsent_rates();
+    if (rates == nullptr) return {};
+    const std::array<std::int64_t, 1> one_number = {1};
+    std::vector<float> last(known.size());
+    for (std::uint32_t p = 0; before_.encodes && p < known.size(); ++p) {
+      if (known[p] == 0 || !rates->find(round(p))) continue;
+      const auto rate = rates->of(round(p), at::IntArrayRef(one_number));
+      if (!rate) return rate.error();
+      last[p] = flat(*rate)[0];
+    }
+    if (auto agreed = agree_on_largest(fabric_, last); !agreed) return agreed;
+    for (std::uint32_t p = 0; p < known.size(); ++p) {
+      if (known[p] == 0) continue;
+      auto rate = rates->of(round(p), at::IntArrayRef(one_number));
+      if (!rate) return rate.error();
+      flat(*rate)[0] = last[p];
+    }
     return {};
   }
 

@@ -34,9 +34,10 @@ Result<std::optional<Layout>> layout_in(std::span<const NamedTensor> state);
 /// Makes what the ranks had not sent, when an exchange of another layout saved `state`, part of what they have not sent
 /// in this one: of the memories, which are restored already, and of owners. The mean of it stays the same; what goes to
 /// another rank goes within a host. The same is done with momenta, but those that are the same on all ranks that have
-/// encoded, as their tensors have only gone dense, become the same on all ranks. Thresholds and regions begin anew and,
-/// where others encode, compressors that may (Traits::begins_anew). All ranks must call it together. Fails with:
-/// conflict (it would get lost; says what has to be as it was), malformed, and with what the group fails with.
+/// encoded, as their tensors have only gone dense, become the same on all ranks, and so do the learning rates that
+/// memories remember. Thresholds and regions begin anew and, where others encode, compressors that may
+/// (Traits::begins_anew). All ranks must call it together. Fails with: conflict (it would get lost; says what has to be
+/// as it was), malformed, and with what the group fails with.
 Result<void> hand_over(collectives::Fabric& fabric, const RoundSetting& setting, const Layout& before,
                        std::span<const NamedTensor> state);
 
