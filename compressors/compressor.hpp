@@ -140,7 +140,10 @@ struct WarmupLength {
   std::uint64_t steps = 0;
 
   std::uint64_t in_steps(std::uint64_t steps_per_epoch) const {
-    return static_cast<std::uint64_t>(std::ceil(epochs * static_cast<double>(steps_per_epoch))) + steps;
+    // 1.1 times 50 is more than 55 in binary: such an error is no part of a step.
+    constexpr double rounding = 1e-12;
+    const double of_epochs = epochs * static_cast<double>(steps_per_epoch) * (1 - rounding);
+    return static_cast<std::uint64_t>(std::ceil(of_epochs)) + steps;
   }
 };
 

@@ -87,6 +87,16 @@ TEST(Dense, BeforePowerSgdStarts) {
   EXPECT_EQ(Case({"powersgd", {}}).make()->warmup_length({.epochs = 10}).steps, 10u);
 }
 
+TEST(Dense, AWarmupOfTenthsOfEpochsEndsInItsStepWhateverTheProductIsInBinary) {
+  for (std::uint64_t steps_per_epoch = 1; steps_per_epoch <= 120; ++steps_per_epoch) {
+    for (std::uint64_t tenths = 0; tenths <= 99; ++tenths) {
+      const WarmupLength warmup{.epochs = static_cast<double>(tenths) / 10, .steps = 2};
+      EXPECT_EQ(warmup.in_steps(steps_per_epoch), (tenths * steps_per_epoch + 9) / 10 + 2)
+          << warmup.epochs << " x " << steps_per_epoch;
+    }
+  }
+}
+
 /// As long as the ratio of a warm-up makes positions and values of all ranks longer than the tensor, too.
 TEST(Dense, TheMoreRanksTheLongerInAWarmup) {
   const auto dgc = Case{"dgc", {{"warmup_epochs", 2}, {"warmup_dense", 0}}}.make();
