@@ -48,8 +48,9 @@ Result<std::vector<std::string>> parse_path(std::string_view path) {
     if (segments.size() > parts_max) return Error{Errc::malformed, "the path has too many segments"};
     if (end == std::string_view::npos) break;
     path.remove_prefix(end + 1);
-    // "/sessions/" and an id that is empty by mistake must not mean all sessions. To the dashboard "/jobs/" is "/jobs".
-    if (path.empty() && of_api) return Error{Errc::malformed, "the path ends with a slash: something after it is missing"};
+    // "/sessions/" and an id that is empty by mistake must not mean all sessions. A page's address may end so.
+    if (path.empty() && of_api)
+      return Error{Errc::malformed, "the path ends with a slash: something after it is missing"};
   }
   return segments;
 }

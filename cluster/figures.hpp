@@ -17,8 +17,8 @@ namespace weir::cluster {
 /// The metrics of one job: accepts the workers' reports, computes the job's own series from them and keeps the last
 /// values. For the job as a whole, samples_per_second and bytes_* are sums over the workers; compression_ratio is
 /// bytes_dense / bytes_sent; loss, *_seconds and all others are the mean. accuracy and test_loss are the job's own:
-/// whichever worker reports them, they belong to no rank. What servers report is theirs alone: no value of the job waits
-/// for them or counts them.
+/// whichever worker reports them, they belong to no rank. What servers report is theirs alone: no value of the job
+/// waits for them or counts them.
 ///
 /// Workers that count their own steps do not all report the same ones. A value of the job is of the step at which each
 /// worker has reported something new, and made of what each had reported newest up to that step: a value for each step

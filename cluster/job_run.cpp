@@ -144,8 +144,8 @@ std::uint64_t JobRun::steps_to_agree() const {
   return 16 + 2 * (params.value("period", std::uint64_t{1}) + params.value("delay", std::uint64_t{0}));
 }
 
-/// Asks the training ranks to stop at a step that all agree on, and waits for their ends: for as long as they make steps
-/// until then, send something that is as large as a checkpoint, or evaluate the model of the last step.
+/// Asks the training ranks to stop at a step that all agree on, and waits for their ends: for as long as they make
+/// steps until then, send something that is as large as a checkpoint, or evaluate the model of the last step.
 net::awaitable<JobRun::Ending> JobRun::stop_training() {
   co_await enter(Step::stopping);
   for (Process& process : processes_) calls_.spawn("stop", ask_to_stop(process));

@@ -32,7 +32,7 @@ struct TrainerScript {
   bool hang_in_boot = false;    ///< processes start but never call the coordinator
   bool repeat_reports = false;  ///< each report is sent twice
   bool ignore_stop = false;
-  std::uint64_t period = 1;  ///< steps between two exchanges, in which the ranks agree to stop
+  std::uint64_t period = 1;                    ///< steps between two exchanges, in which the ranks agree to stop
   std::map<std::uint32_t, Error> start_fails;  ///< by rank: what it answers instead of training
   /// How the training of a rank fails after its first step, if it does: rank 0 first, the others each so much later.
   std::function<std::optional<protocol::TrainingEnd>(std::uint32_t rank)> fails;
@@ -47,7 +47,7 @@ struct TrainerScript {
   std::optional<Error> refusal;            ///< of the last report that was refused
   std::uint64_t share_values = 2;          ///< floats in each share of a checkpoint
   std::uint64_t acknowledged = 0;          ///< the last step of a report that the head has acknowledged
-  std::uint64_t step_resumed = 0;  ///< of the checkpoint, as told by prepare
+  std::uint64_t step_resumed = 0;          ///< of the checkpoint, as told by prepare
   struct Resumed {
     std::uint32_t rank = 0;
     Segment part;  ///< empty: it began anew

@@ -37,8 +37,8 @@ class StepTrace {
   /// What the lanes have carried so far and nobody has noted is of no bucket.
   void pass_over();
 
-  /// An exchange has begun in a step that began at `when`. What was noted of the step before is forgotten, except in the
-  /// totals; where a step has several exchanges, one after the other, times() is of the last one.
+  /// An exchange has begun in a step that began at `when`. What was noted of the step before is forgotten, except in
+  /// the totals; where a step has several exchanges, one after the other, times() is of the last one.
   void begin(std::chrono::steady_clock::time_point when);
 
   /// Notes something that a bucket does, from the construction of this object to its end.

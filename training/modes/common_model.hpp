@@ -19,8 +19,9 @@ class CommonModel {
   /// `trained`: the tensors that the ranks exchange (Replica::exchanged_tensors), which have the common values now.
   explicit CommonModel(std::vector<NamedTensor> trained);
 
-  /// Takes the same tensors anew: a TorchScript module may have replaced some since. To be called after own steps, before
-  /// give() and adopt(). Fails with: conflict (a tensor has become one of another shape or type, or there are others).
+  /// Takes the same tensors anew: a TorchScript module may have replaced some since. To be called after own steps,
+  /// before give() and adopt(). Fails with: conflict (one has become a tensor of another shape or type, or there are
+  /// others).
   Result<void> follow(std::vector<NamedTensor> trained);
 
   /// Gives an exchange `scale` times what this rank's tensors differ from the common ones by; of some of them,
