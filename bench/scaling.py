@@ -238,7 +238,7 @@ def main() -> int:
     parser.add_argument("--keep-costs", action="store_true")
     parser.add_argument("--document-only", action="store_true")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--frames-max", type=float, default=1e6)
+    parser.add_argument("--frames-max", type=float, default=1e7)
     options, more = parser.parse_known_args()
     try:
         if not options.document_only:
