@@ -99,13 +99,13 @@ Outcome train(const protocol::JobSpec& spec, Group group, const Segment& checkpo
     auto& watcher = outcome.watchers[rank];
     watcher.first = replica->step;
     if (rank == 1) watcher.stop_after = stop_rank_1_after;
+    const auto joined = replica->join(*group[rank]);
+    ASSERT_TRUE(joined) << joined.error().message();
     if (rank == 1 && stop_rank_1_in_batch > 0) {
       replica->examples = std::make_unique<WatchedExamples>(std::move(replica->examples), [&](std::uint64_t batch) {
         if (batch == stop_rank_1_in_batch) watcher.stop();
       });
     }
-    const auto joined = replica->join(*group[rank]);
-    ASSERT_TRUE(joined) << joined.error().message();
     outcome.results[rank] = replica->mode->train(*replica, watcher);
     outcome.shares[rank] = Segment::own(replica->save().value());
     replica.reset();
