@@ -29,25 +29,40 @@ std::size_t batch_size_for(const training::ExampleShape& shape, std::size_t of_t
 
 }  // namespace
 
-class Evaluator::Bench {
- public:
-  static Result<std::shared_ptr<const Bench>> make(const protocol::JobSpec& spec);
+struct Evaluator::Bench {
+  at::Device device;
+  protocol::Precision precision;
+  std::size_t batch_size;
+  std::unique_ptr<training::Model> model;
+  std::unique_ptr<training::Examples> examples;
 
   Result<Measured> measure(const Segment& tensors) const;
-
- private:
-  Bench(at::Device at, protocol::Precision in, std::size_t at_once, std::unique_ptr<training::Model> of,
-        std::unique_ptr<training::Examples> on)
-      : device_(at), precision_(in), batch_size_(at_once), model_(std::move(of)), examples_(std::move(on)) {}
-
-  const at::Device device_;
-  const protocol::Precision precision_;
-  const std::size_t batch_size_;
-  const std::unique_ptr<training::Model> model_;
-  const std::unique_ptr<training::Examples> examples_;
 };
 
-Result<std::shared_ptr<const Evaluator::Bench>> Evaluator::Bench::make(const protocol::JobSpec& spec) {
+Result<Measured> Evaluator::Bench::measure(const Segment& tensors) const {
+  const auto file = protocol::read_safetensors(tensors);
+  if (!file) return file.error();
+  if (auto loaded = training::load_into(*file, "model.", state_of(*model)); !loaded) return loaded.error();
+  const at::NoGradGuard no_grad;
+  std::vector<std::uint32_t> positions(examples->classes().size());
+  std::iota(positions.begin(), positions.end(), 0u);
+  std::int64_t right = 0;
+  std::int64_t total = 0;  // an image is predicted once, a text once for each token
+  double loss = 0;
+  for (std::size_t start = 0; start < positions.size(); start += batch_size) {
+    const auto count = std::min(batch_size, positions.size() - start);
+    const auto batch = examples->batch(std::span(positions).subspan(start, count));
+    const at::Tensor target = batch.target.to(device);
+    const auto logits = training::logits_of(*model, batch.input.to(device), precision);
+    right += logits.argmax(1).eq(target).sum().item<std::int64_t>();
+    loss += at::cross_entropy_loss(logits, target).item<double>() * static_cast<double>(batch.target.numel());
+    total += batch.target.numel();
+  }
+  const auto predicted = static_cast<double>(std::max<std::int64_t>(1, total));
+  return Measured{static_cast<double>(right) / predicted, loss / predicted};
+}
+
+Result<std::shared_ptr<const Evaluator::Bench>> Evaluator::prepare(const protocol::JobSpec& spec) {
   auto dataset =
       training::datasets().make(spec.dataset.choice.name, spec.dataset.choice.params, spec.dataset.path.value_or(""));
   if (!dataset) return dataset.error();
@@ -60,35 +75,8 @@ Result<std::shared_ptr<const Evaluator::Bench>> Evaluator::Bench::make(const pro
   if (!model) return model.error();
   (*model)->set_training(false);
   const auto at_once = batch_size_for((*dataset)->shape(), spec.training.batch_size);
-  return std::shared_ptr<const Bench>(
-      new Bench(*device, spec.training.precision, at_once, std::move(*model), std::move(*examples)));
-}
-
-Result<Measured> Evaluator::Bench::measure(const Segment& tensors) const {
-  const auto file = protocol::read_safetensors(tensors);
-  if (!file) return file.error();
-  if (auto loaded = training::load_into(*file, "model.", state_of(*model_)); !loaded) return loaded.error();
-  const at::NoGradGuard no_grad;
-  std::vector<std::uint32_t> positions(examples_->classes().size());
-  std::iota(positions.begin(), positions.end(), 0u);
-  std::int64_t right = 0;
-  std::int64_t total = 0;  // an image is predicted once, a text once for each token
-  double loss = 0;
-  for (std::size_t start = 0; start < positions.size(); start += batch_size_) {
-    const auto count = std::min(batch_size_, positions.size() - start);
-    const auto batch = examples_->batch(std::span(positions).subspan(start, count));
-    const at::Tensor target = batch.target.to(device_);
-    const auto logits = training::logits_of(*model_, batch.input.to(device_), precision_);
-    right += logits.argmax(1).eq(target).sum().item<std::int64_t>();
-    loss += at::cross_entropy_loss(logits, target).item<double>() * static_cast<double>(batch.target.numel());
-    total += batch.target.numel();
-  }
-  const auto predicted = static_cast<double>(std::max<std::int64_t>(1, total));
-  return Measured{static_cast<double>(right) / predicted, loss / predicted};
-}
-
-Result<std::shared_ptr<const Evaluator::Bench>> Evaluator::prepare(const protocol::JobSpec& spec) {
-  return Bench::make(spec);
+  return std::make_shared<const Bench>(
+      Bench{*device, spec.training.precision, at_once, std::move(*model), std::move(*examples)});
 }
 
 Evaluator::Evaluator(std::shared_ptr<const Bench> bench) : bench_(std::move(bench)) {}

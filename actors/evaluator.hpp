@@ -32,7 +32,7 @@ struct Evaluation {
 class Evaluator final : public runtime::Actor<Evaluation> {
  public:
   /// A model into which parameters are loaded, and the examples to test it on.
-  class Bench;
+  struct Bench;
 
   /// Reads the test examples and makes the model, which may take a while. Fails with: not_found (the dataset's test
   /// files), malformed (those files), and as make_model() does.

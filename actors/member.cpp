@@ -12,6 +12,7 @@
 #include "base/errc.hpp"
 #include "protocol/acknowledged.hpp"
 #include "runtime/actor_system.hpp"
+#include "training/modes/passes.hpp"
 
 namespace weir::actors {
 namespace {
@@ -227,9 +228,8 @@ net::awaitable<void> Member::evaluate() {
     session_->metrics().add("accuracy", model.at, measured->accuracy);
     session_->metrics().add("test_loss", model.at, measured->loss);
     if (!std::isfinite(measured->loss)) {
-      fail_on({Errc::invalid_argument, "the model of step " + std::to_string(model.at.step) +
-                                           " has no finite loss on the test examples: the training diverged; try a "
-                                           "lower training.optimizer.lr or the lr_schedule warmup"});
+      fail_on(training::diverged("the model of step " + std::to_string(model.at.step) +
+                                 " has no finite loss on the test examples"));
       next_model_.reset();
       break;
     }

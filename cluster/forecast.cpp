@@ -6,6 +6,7 @@
 #include <string>
 
 #include "protocol/catalog_entries.hpp"
+#include "protocol/epochs.hpp"
 #include "protocol/parameter_groups.hpp"
 #include "protocol/schema.hpp"
 
@@ -80,17 +81,19 @@ std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& entry
 
 /// The length of the warm-up in steps, with a fraction. If its epochs are left open, it takes the share of the training
 /// that the catalog states for its kind of learning rate.
-double warmup_steps(const protocol::JobSpec& spec, const json& catalog, double steps_per_epoch, double steps_total) {
+double warmup_steps(const protocol::JobSpec& spec, const json& catalog, std::uint64_t steps_per_epoch,
+                    std::uint64_t steps_total) {
   const auto& params = spec.compression.compressor.params;
   const auto epochs = params.find("warmup_epochs");
   if (epochs == params.end()) return params.value("start_step", 0.0);
-  if (epochs->is_number()) return epochs->get<double>() * steps_per_epoch;
+  if (epochs->is_number()) return protocol::fractional_steps(epochs->get<double>(), steps_per_epoch);
   const json traits = compressor_entry(spec, catalog).value("traits", json::object());
   const json usual = traits.value("usual_warmup", json::object());
   const json* schedule = protocol::find_entry(catalog, "lr_schedules", spec.training.lr_schedule.name);
   const bool falls = schedule != nullptr && schedule->value("falls", false);
   const double share = usual.value(falls ? "share_where_rate_falls" : "share", 0.0);
-  return std::min(share * steps_total, steps_per_epoch * usual.value("epochs_max", 0.0));
+  return std::min(share * static_cast<double>(steps_total),
+                  protocol::fractional_steps(usual.value("epochs_max", 0.0), steps_per_epoch));
 }
 
 /// Whether another parameter of the compressor makes `ratio` one that is not used.
@@ -149,8 +152,7 @@ std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protoc
   const std::uint64_t of_a_gradient = *shape.train_examples / gradients_per_step(spec);
   const std::uint64_t per_epoch = of_a_gradient / spec.training.samples_per_step();
   const std::uint64_t total = spec.training.steps_total(per_epoch);
-  const auto warmup =
-      std::ceil(warmup_steps(spec, catalog, static_cast<double>(per_epoch), static_cast<double>(total)));
+  const auto warmup = std::ceil(warmup_steps(spec, catalog, per_epoch, total));
   return StepCount{total, warmup < static_cast<double>(total) ? static_cast<std::uint64_t>(warmup) : total};
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <boost/container/static_vector.hpp>
-#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -17,6 +16,7 @@
 #include "base/result.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 #include "cuda/kernels/bins.hpp"
+#include "protocol/epochs.hpp"
 
 namespace weir::compressors {
 
@@ -140,10 +140,7 @@ struct WarmupLength {
   std::uint64_t steps = 0;
 
   std::uint64_t in_steps(std::uint64_t steps_per_epoch) const {
-    // 1.1 times 50 is more than 55 in binary: such an error is no part of a step.
-    constexpr double rounding = 1e-12;
-    const double of_epochs = epochs * static_cast<double>(steps_per_epoch) * (1 - rounding);
-    return static_cast<std::uint64_t>(std::ceil(of_epochs)) + steps;
+    return protocol::steps_in(epochs, steps_per_epoch) + steps;
   }
 };
 

@@ -12,6 +12,7 @@
 #include "protocol/catalog_entries.hpp"
 #include "protocol/conditions.hpp"
 #include "protocol/differences.hpp"
+#include "protocol/epochs.hpp"
 #include "protocol/job_spec_schema.hpp"
 #include "protocol/mode_fit.hpp"
 
@@ -400,10 +401,7 @@ json without(json spec, const std::vector<Problem>& problems) {
 }  // namespace
 
 std::uint64_t JobSpec::Training::steps_total(std::uint64_t steps_per_epoch) const {
-  // 1.1 times 100 is more than 110 in binary: such an error is no part of a step.
-  constexpr double rounding = 1e-12;
-  const auto steps =
-      static_cast<std::uint64_t>(std::ceil(epochs * static_cast<double>(steps_per_epoch) * (1 - rounding)));
+  const std::uint64_t steps = steps_in(epochs, steps_per_epoch);
   return std::min(steps, max_steps.value_or(steps));
 }
 

@@ -1,8 +1,8 @@
 #include "training/modes/local_sgd.hpp"
 
 #include <algorithm>
-#include <cmath>
 
+#include "protocol/epochs.hpp"
 #include "training/modes/train_apart.hpp"
 
 namespace weir::training {
@@ -16,9 +16,7 @@ protocol::Params<LocalSgd::Options> LocalSgd::params() {
 }
 
 std::uint64_t LocalSgd::first_local_step(const Replica& replica) const {
-  constexpr double rounding = 1e-12;  // 1.1 times 50 is more than 55 in binary: such an error is no part of a step
-  const double steps = options_.post_local_epoch * static_cast<double>(replica.length.steps_per_epoch);
-  return static_cast<std::uint64_t>(std::ceil(steps * (1 - rounding)));
+  return protocol::steps_in(options_.post_local_epoch, replica.length.steps_per_epoch);
 }
 
 /// Whether the ranks exchange when they have made so many steps.

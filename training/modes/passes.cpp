@@ -19,12 +19,16 @@ namespace {
 Error lost_the_loss(float loss, std::uint64_t step, double rate) {
   std::ostringstream text;
   text << "the loss became " << (std::isnan(loss) ? "NaN" : "infinite") << " in step " << step
-       << " at a learning rate of " << rate
-       << ": the training diverged; try a lower training.optimizer.lr or the lr_schedule warmup";
-  return {Errc::invalid_argument, text.str()};
+       << " at a learning rate of " << rate;
+  return diverged(text.str());
 }
 
 }  // namespace
+
+Error diverged(const std::string& seen) {
+  return {Errc::invalid_argument,
+          seen + ": the training diverged; try a lower training.optimizer.lr or the lr_schedule warmup"};
+}
 
 Passes::Plan Passes::all_steps(const Replica& replica, std::size_t batches) {
   return {.batches = batches, .first_step = replica.step, .steps_end = replica.length.steps_total};

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "base/result.hpp"
@@ -12,6 +13,9 @@
 #include "training/modes/slowdown.hpp"
 
 namespace weir::training {
+
+/// What ends a training whose numbers are lost, and what to try instead; `seen` says what showed it.
+Error diverged(const std::string& seen);
 
 /// The forward and backward passes of one worker: they leave the gradient of the mean loss over the batches of a step
 /// with the parameters. Each batch is prepared while the one before is in use.

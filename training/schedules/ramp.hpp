@@ -1,9 +1,10 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
+#include <cstdint>
 #include <string_view>
 
+#include "protocol/epochs.hpp"
 #include "training/schedules/schedule.hpp"
 
 namespace weir::training {
@@ -32,7 +33,7 @@ class RampedSchedule : public Schedule {
 
  protected:
   RampedSchedule(const RampOptions& options, const ScheduleSetting& setting)
-      : steps_per_epoch_(static_cast<double>(setting.steps_per_epoch)),
+      : steps_per_epoch_(setting.steps_per_epoch),
         warmup_steps_(steps_in(options.warmup_epochs)),
         scaled_(options.scale_with_workers),
         peak_(scaled_ ? static_cast<double>(setting.workers) : 1) {}
@@ -40,14 +41,8 @@ class RampedSchedule : public Schedule {
   /// The schedule's own factor once `done` steps are done, from 0 to 1.
   virtual double decay(double done) const = 0;
 
-  /// The steps of so many epochs, both of which may be fractions. 1.1 times 50 is more than 55 in binary: such an error
-  /// is no part of a step.
-  double steps_in(double epochs) const {
-    constexpr double rounding = 1e-12;
-    const double steps = epochs * steps_per_epoch_;
-    const double whole = std::round(steps);
-    return std::abs(steps - whole) <= rounding * steps ? whole : steps;
-  }
+  /// The steps of so many epochs, both of which may be fractions.
+  double steps_in(double epochs) const { return protocol::fractional_steps(epochs, steps_per_epoch_); }
   double warmup_steps() const { return warmup_steps_; }
 
  private:
@@ -56,7 +51,7 @@ class RampedSchedule : public Schedule {
     return scaled_ ? 1 + (peak_ - 1) * done / warmup_steps_ : (done + 1) / (warmup_steps_ + 1);
   }
 
-  double steps_per_epoch_;
+  std::uint64_t steps_per_epoch_;
   double warmup_steps_;
   bool scaled_;
   double peak_;
