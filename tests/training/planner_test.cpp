@@ -143,6 +143,25 @@ struct Eight {
   std::vector<std::vector<Bucket>> layouts;
 };
 
+TEST(Planner, DecodesOnceHoweverManyPassesTheRoundHas) {
+  const CodedLoad encoded{.passes = {{.bytes = 1000}}, .decode_seconds = 1e-3};
+  Situation in{.ranks = 4,
+               .links = {.latency_seconds = 0, .seconds_per_byte = 1e-9},
+               .buckets = {{.dense_bytes = 1e6, .coded = true, .by_all = encoded, .by_owners = encoded}}};
+  for (const std::string_view name : {"ring", "two_hop"}) {
+    const auto topology = static_cast<std::size_t>(collectives::find_topology(name) - collectives::topologies().data());
+    const bool by_owners = collectives::topologies()[topology].by_owners;
+    const std::vector<Route> routes{{.form = Form::coded, .topology = topology, .by_owners = by_owners}};
+    BucketLoad& load = in.buckets.front();
+    load.by_all = load.by_owners = encoded;
+    const double once = predicted_seconds(in, routes);
+    const PassLoad first{.summed = Element::float32, .bytes = 0};
+    load.by_all.passes.insert(load.by_all.passes.begin(), first);
+    load.by_owners = load.by_all;
+    EXPECT_NEAR(predicted_seconds(in, routes), once, 1e-9) << name;
+  }
+}
+
 TEST(Planner, TakesSmallBucketsOnlyWhereTheyAreFaster) {
   const Eight slow_to_encode(1e-3);  // takes about as long as the wire, and overlaps
   EXPECT_EQ(best_layout(slow_to_encode.situation, slow_to_encode.parameters, slow_to_encode.layouts), 1U);

@@ -145,6 +145,8 @@ Result<void> AutoPlan::judge(const Step& step) {
   const double promised = worth_a_change * predicted;
   std::erase_if(trials_,
                 [&](const Trial& other) { return !other.measured_seconds && other.plan.step_seconds > promised; });
+  // Of plans that are about as fast as each other the first is followed (best_tried): the one that is followed already.
+  std::ranges::stable_partition(trials_, [](const Trial& other) { return other.measured_seconds.has_value(); });
   settled_ = trials_.size() == 1;
   windows_ = 0;
   slow_windows_ = 0;

@@ -95,18 +95,20 @@ Effort coded_effort(const Situation& in, const CodedLoad& load, const TopologyTy
     Cost cost;
     if (pass.summed) {
       cost = type.all_reduce_cost(level.ranks, pass.bytes);
-      effort.decode += load.decode_seconds;
     } else if (type.by_owners) {
       cost = type.by_owners_cost(level.ranks, pass.bytes);
-      // A rank decodes its share of all payloads and encodes it again, and decodes all shares.
-      effort.decode += 2 * load.decode_seconds + load.encode_seconds / level.ranks;
+      // A rank decodes its share of all payloads and encodes it again.
+      effort.decode += load.decode_seconds + load.encode_seconds / level.ranks;
     } else {
       cost = type.all_gather_cost(level.ranks, pass.bytes);
-      effort.decode += load.decode_seconds * level.ranks;
     }
     effort.latency += latency_of(cost, level.links);
     effort.port += port_of(cost, level.links, pass.summed);
   }
+  if (load.passes.empty()) return effort;
+  // Only the results of the last pass are decoded: one sum, the shares of all owners, or the payloads of all ranks.
+  const bool all_payloads = !load.passes.back().summed && !type.by_owners;
+  effort.decode += load.decode_seconds * (all_payloads ? level.ranks : 1);
   return effort;
 }
 
