@@ -50,12 +50,12 @@ std::vector<float> normal_numbers(std::size_t count, std::uint32_t rank) {
   return values;
 }
 
-/// Sums become larger from round to round: makes them small again, now and then.
+/// Sums grow from round to round, after the first by the number of ranks: gives them their first size back, now and
+/// then.
 void keep_finite(std::vector<float>& values, std::uint32_t round, std::size_t ranks) {
-  const auto growth = static_cast<int>(std::bit_width(ranks));
-  const std::uint32_t every = static_cast<std::uint32_t>(64 / growth);
+  const auto every = static_cast<std::uint32_t>(64 / std::bit_width(ranks));
   if ((round + 1) % every != 0) return;
-  const float scale = std::ldexp(1.0F, -growth * static_cast<int>(every));
+  const auto scale = static_cast<float>(std::pow(static_cast<double>(ranks), -static_cast<double>(every)));
   for (float& value : values) value *= scale;
 }
 
@@ -122,9 +122,9 @@ Result<void> measure(const AllReduceOptions& options, const Place& place, const 
   auto fabric = (*mesh)->join(group, place.peers, join_deadline);
   if (!fabric) return fabric.error();
   for (const std::uint64_t bytes : options.bytes) {
-    std::vector<float> values = normal_numbers(bytes / sizeof(float), *place.rank);
     for (const auto& topology : collectives::topologies()) {
       if (!topology.fits(ranks) || !std::regex_search(std::string(topology.name), filter)) continue;
+      std::vector<float> values = normal_numbers(bytes / sizeof(float), *place.rank);
       Measured measured;
       auto done =
           (*fabric)->thread().run([&] { return run_rounds(**fabric, topology, values, options.rounds, measured); });
