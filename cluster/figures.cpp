@@ -12,15 +12,16 @@ using nlohmann::json;
 
 constexpr std::size_t name_length_max = 64;
 constexpr std::size_t names_max = 256;     // different metrics of one worker
-constexpr std::size_t rates_max = 16;      // values of samples_per_second behind that of the summary
+constexpr std::size_t rates_max = 64;      // values of samples_per_second behind that of the summary
 constexpr std::size_t waiting_max = 1024;  // values of one worker and metric that others have not come to
 
 bool of_whole_job(const std::string& name) { return name == "accuracy" || name == "test_loss"; }
 
-double median_of(std::deque<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
+/// The speed at which equal parts are done together, each of which has one of these speeds: their harmonic mean.
+double speed_of_all(const std::deque<double>& speeds) {
+  double time = 0;
+  for (const double speed : speeds) time += 1 / speed;
+  return static_cast<double>(speeds.size()) / time;
 }
 
 bool is_summed(const std::string& name) { return name == "samples_per_second" || name.starts_with("bytes_"); }
@@ -139,10 +140,10 @@ std::optional<MetricRow> Figures::add_to_job(const MetricRow& row) {
 void Figures::complete(const MetricRow& row, std::vector<MetricRow>& rows) {
   if (row.name == "compression_ratio") return;  // not the mean of the ratios: see below
   job_last_[row.name] = row.value;
-  if (row.name == "samples_per_second" && std::isfinite(row.value)) {
+  if (row.name == "samples_per_second" && std::isfinite(row.value) && row.value > 0) {
     if (rates_.size() == rates_max) rates_.pop_front();
     rates_.push_back(row.value);
-    job_last_[row.name] = median_of(rates_);
+    job_last_[row.name] = speed_of_all(rates_);
   }
   rows.push_back(row);
   if (row.name == "bytes_dense") dense_ = row;

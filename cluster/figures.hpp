@@ -57,8 +57,8 @@ class Figures {
   /// The totals from which the next attempt continues.
   Past past() const;
 
-  /// JobRecord::summary and WorkerRecord::figures: the last values. One step tells little of how fast a job is, so that
-  /// the summary's samples_per_second is the median of the last 16 values.
+  /// JobRecord::summary and WorkerRecord::figures: the last values. One step tells little of how fast a job is whose
+  /// workers wait in some steps only, so that the summary's samples_per_second is the speed over the last 64 values.
   nlohmann::json summary() const;
   nlohmann::json figures_of(std::uint32_t rank) const;
 
