@@ -24,7 +24,12 @@ std::optional<std::string> no_residual(const Compressor& compressor) {
 
 std::optional<std::string> no_mean_residual(const Compressor& compressor) {
   if (auto reason = no_residual(compressor)) return reason;
-  if (compressor.traits().votes) return "the ranks agree on signs, so that there is no mean to reckon with";
+  const Traits traits = compressor.traits();
+  if (traits.votes) return "the ranks agree on signs, so that there is no mean to reckon with";
+  const auto is_rounded = [](Reduction it) { return it == Reduction::sum_fp16 || it == Reduction::sum_bf16; };
+  if (std::ranges::any_of(traits.passes, is_rounded)) {
+    return "its sums are rounded at every rank that they pass, and nobody keeps what that leaves out of the mean";
+  }
   return std::nullopt;
 }
 

@@ -118,7 +118,8 @@ TEST(Catalog, DescribesEveryParameter) {
   EXPECT_EQ(dgc.at("traits").at("goes_dense"), true);
   EXPECT_EQ(named("compressors", "topk").at("traits").at("warmup"), false);
   EXPECT_EQ(named("compressors", "signsgd").at("traits").at("goes_dense"), false) << "it votes";
-  EXPECT_EQ(named("compressors", "casq").at("traits").at("goes_dense"), false) << "its size depends on the data";
+  EXPECT_EQ(named("compressors", "casq").at("traits").at("goes_dense"), true);
+  EXPECT_EQ(named("compressors", "sidco").at("traits").at("goes_dense"), false) << "its size depends on the data";
   EXPECT_EQ(dgc.at("params").at("properties").at("ratio").at("exclusiveMinimum"), 0);
   EXPECT_EQ(dgc.at("params").at("properties").at("ratio").at("default"), 0.001);
   EXPECT_EQ(named("memories", "dgc").at("owns_momentum"), true);
@@ -126,6 +127,9 @@ TEST(Catalog, DescribesEveryParameter) {
   EXPECT_EQ(named("memories", "ef21").at("momentum_params"), nlohmann::json{"momentum"});
   EXPECT_EQ(named("compressors", "demo").at("default_memory_params").at("beta"), 0.999);
   EXPECT_THAT(named("compressors", "signsgd").at("memory_misfits").at("residual"), HasSubstr("signs"));
+  EXPECT_THAT(named("compressors", "bf16").at("memory_misfits").at("ef21"), HasSubstr("rounded at every rank"));
+  EXPECT_FALSE(named("compressors", "bf16").at("memory_misfits").contains("residual"));
+  EXPECT_FALSE(named("compressors", "topk").at("memory_misfits").contains("ef21"));
   EXPECT_DOUBLE_EQ(named("compressors", "natural").at("traits").at("error_bound"), 0.125);
   EXPECT_NEAR(named("compressors", "fp16").at("traits").at("wire_bits").at("summed"), 16, 1e-9);
 }
