@@ -87,10 +87,10 @@ double Sidco::error_bound(std::uint64_t entries, const Round&) const {
 
 std::int64_t Sidco::stages_max() const {
   std::int64_t stages = 1;
-  double left = options_.ratio;
-  while (left < options_.first_ratio) {
-    left /= options_.first_ratio;
-    ++stages;
+  for (double left = options_.ratio; left < options_.first_ratio; ++stages) {
+    const double next = left / options_.first_ratio;
+    if (!(next > left)) break;  // the smallest numbers have too few digits to become larger
+    left = next;
   }
   return stages;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "support.hpp"
@@ -140,6 +141,10 @@ TEST(Sidco, ALookEveryFiveRounds) {
   sent(sidco, x, 4);
   EXPECT_EQ(stages(sidco), 2);
   EXPECT_EQ(sidco.stages_max(), 5);
+}
+
+TEST(Sidco, HasOneStageForARatioThatIsTooSmallToBeDivided) {
+  EXPECT_EQ(Sidco({.ratio = std::numeric_limits<double>::denorm_min(), .first_ratio = 0.9}).stages_max(), 1);
 }
 
 TEST(Sidco, SendsSomethingOfEveryTensorThatHasSomething) {
