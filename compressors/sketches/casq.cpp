@@ -98,6 +98,11 @@ std::optional<Clusters> read_sizes(BytesView& in, unsigned bits, const Segments&
 /// The position of a bucket in the tables has 31 bits.
 constexpr std::uint64_t tables_max = 0x7FFFFFFF;
 
+/// How many buckets the tables of all clusters are to have together.
+double buckets_for(double budget, std::uint64_t entries) {
+  return std::min(budget * static_cast<double>(entries), 0x1p30);
+}
+
 std::uint64_t most_buckets(std::uint64_t entries) {
   return std::min(entries + cluster_buckets_min * clusters_max * Segments(entries).count(), tables_max);
 }
@@ -205,6 +210,15 @@ protocol::Params<Casq::Options> Casq::params() {
                "Steps from one training of the clusters, by one of the ranks, to the next.");
 }
 
+std::optional<WireBits> Casq::expected_bits(at::IntArrayRef shape, const Round&) const {
+  const std::uint64_t entries = entries_of(shape);
+  if (entries == 0) return std::nullopt;
+  if (entries <= raw_entries_max) return WireBits{.gathered = 32};
+  const auto least = static_cast<double>((cluster_buckets_min << options_.bits) * Segments(entries).count());
+  const double tables = buckets_for(options_.budget, entries) + least;
+  return WireBits{.gathered = static_cast<double>(options_.bits) + 32 * tables / static_cast<double>(entries)};
+}
+
 double Casq::error_bound(std::uint64_t entries, const Round&) const {
   return entries <= raw_entries_max ? 0 : 1 - (1 - 0x1p-48) / static_cast<double>(entries);
 }
@@ -226,7 +240,7 @@ Result<void> Casq::propose(const at::Tensor& gradient, const Round& round, Bytes
   std::optional<Clusters> proposal;
   if (round.rank == trainer(round) && is_to_train(entries, round)) {
     Clusters clusters;
-    const auto buckets = static_cast<std::size_t>(std::min(options_.budget * static_cast<double>(entries), 0x1p30));
+    const auto buckets = static_cast<std::size_t>(buckets_for(options_.budget, entries));
     const std::size_t stride = cluster_sample_stride(entries);
     if (!gradient.is_cpu()) {
       if (auto sampled = device::sample(gradient, stride, sample_); !sampled) return sampled;

@@ -62,6 +62,8 @@ class Casq final : public Compressor {
   Traits traits() const override {
     return {.passes = {Reduction::gather, Reduction::gather}, .stateful = true, .begins_anew = true};
   }
+  /// The entries of a small tensor; otherwise ids, and at most the tables that `budget` allows.
+  std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const override;
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
   /// Replacing entries by the means of their buckets is an orthogonal projection, so |x - y|^2 = |x|^2 - |y|^2. The
   /// entries of a bucket have one sign: m of them with mean a have m a^2 = (sum |x|)^2 / m >= (sum x^2) / m, so that

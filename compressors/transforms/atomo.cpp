@@ -173,7 +173,7 @@ Result<void> Atomo::do_encode(const at::Tensor& gradient, const Round& round, By
 }
 
 Result<void> Atomo::encode_products(const at::Tensor& gradient, const Round& round, Bytes& out) {
-  const MatrixShape shape = matrix_shape(gradient);
+  const MatrixShape shape = matrix_shape(gradient.sizes());
   const RandomKey key = key_of_rank(round);
   sent_.shape = shape;
   sent_.count = 0;
@@ -246,7 +246,7 @@ Result<bool> Atomo::draw_entries(const at::Tensor& gradient, const RandomKey& ke
 }
 
 Result<bool> Atomo::draw_cosines(const at::Tensor& gradient, const RandomKey& key) {
-  const BlockGrid grid(matrix_shape(gradient), cosine_side_max);
+  const BlockGrid grid(matrix_shape(gradient.sizes()), cosine_side_max);
   if (!gradient.is_cpu()) {
     const auto coefficients = device::transform(gradient, grid);
     if (!coefficients) return coefficients.error();
@@ -279,7 +279,7 @@ Result<bool> Atomo::draw(const Values& values, const RandomKey& key, float level
 }
 
 Result<void> Atomo::do_decode_add(BytesView payload, const Round&, float weight, at::Tensor& sum) {
-  const MatrixShape shape = matrix_shape(sum);
+  const MatrixShape shape = matrix_shape(sum.sizes());
   if (options_.atoms == "svd") {
     if (auto read = read_outer_products(payload, shape, products_read_); !read) return read;
     const OuterProducts& read = products_read_;

@@ -72,7 +72,7 @@ double Demo::error_bound(std::uint64_t entries, const Round&) const {
 Result<void> Demo::choose(const at::Tensor& gradient, const Round& round) {
   selection_.clear();
   if (gradient.numel() == 0) return {};
-  const BlockGrid grid(matrix_shape(gradient), static_cast<std::size_t>(options_.chunk));
+  const BlockGrid grid(matrix_shape(gradient.sizes()), static_cast<std::size_t>(options_.chunk));
   const auto per_chunk = static_cast<std::size_t>(options_.per_chunk);
   bool finite = true;
   if (gradient.is_cpu()) {
@@ -108,7 +108,8 @@ Result<void> Demo::do_decode_add(BytesView payload, const Round&, float weight, 
   const auto read = read_sparse(payload, SparseExtent{Format::dct, entries, entries}, read_);
   if (!read) return read.error();
   if (entries == 0) return {};
-  return add_inverse(BlockGrid(matrix_shape(sum), static_cast<std::size_t>(options_.chunk)), read_, weight, sum);
+  return add_inverse(BlockGrid(matrix_shape(sum.sizes()), static_cast<std::size_t>(options_.chunk)), read_, weight,
+                     sum);
 }
 
 }  // namespace weir::compressors

@@ -6,9 +6,9 @@
 
 namespace weir::compressors {
 
-MatrixShape matrix_shape(const at::Tensor& tensor) {
-  const auto entries = static_cast<std::size_t>(tensor.numel());
-  const std::size_t rows = tensor.dim() > 1 ? static_cast<std::size_t>(tensor.size(0)) : 1;
+MatrixShape matrix_shape(at::IntArrayRef sizes) {
+  const std::size_t entries = entries_of(sizes);
+  const std::size_t rows = sizes.size() > 1 ? static_cast<std::size_t>(sizes[0]) : 1;
   return {rows, rows == 0 ? 0 : entries / rows};
 }
 

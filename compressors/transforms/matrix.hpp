@@ -11,8 +11,9 @@
 
 namespace weir::compressors {
 
-/// The shape of a tensor as the matrix (dim 0, all others); a tensor of fewer than two dimensions is a single row.
-MatrixShape matrix_shape(const at::Tensor& tensor);
+/// The shape of a tensor of these sizes as the matrix (dim 0, all others); one of fewer than two dimensions is a single
+/// row.
+MatrixShape matrix_shape(at::IntArrayRef sizes);
 
 // The products of kernels/linear_algebra/low_rank.hpp for a whole matrix: a contiguous float32 tensor. On several
 // threads, with the same bits for any number of them, or on a device, with these bits, too (device/products.hpp). Fail

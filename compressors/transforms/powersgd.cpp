@@ -83,13 +83,18 @@ Traits PowerSgd::traits() const {
           .mean_only = true};
 }
 
-std::optional<MatrixShape> PowerSgd::shape_of(const at::Tensor& tensor) const {
-  if (tensor.dim() < 2) return std::nullopt;
-  const MatrixShape shape = matrix_shape(tensor);
-  const auto whole = static_cast<double>(tensor.numel());
+std::optional<MatrixShape> PowerSgd::shape_of(at::IntArrayRef sizes) const {
+  if (sizes.size() < 2) return std::nullopt;
+  const MatrixShape shape = matrix_shape(sizes);
+  const auto whole = static_cast<double>(entries_of(sizes));
   const double factors = static_cast<double>(shape.rows + shape.columns) * static_cast<double>(options_.rank);
   if (factors * options_.min_compression_rate >= whole) return std::nullopt;
   return shape;
+}
+
+std::optional<WireBits> PowerSgd::expected_bits(at::IntArrayRef sizes, const Round&) const {
+  if (entries_of(sizes) == 0 || shape_of(sizes)) return std::nullopt;
+  return WireBits{.summed = std::numeric_limits<double>::infinity()};
 }
 
 std::optional<at::Tensor> PowerSgd::last_right(const Progress& progress, const Round& round) const {
@@ -124,7 +129,7 @@ Result<void> PowerSgd::do_begin(std::span<const at::Tensor> gradients, std::span
   std::vector<device::Products::Of> all;
   std::vector<Round> of_products;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
-    const auto shape = shape_of(gradients[i]);
+    const auto shape = shape_of(gradients[i].sizes());
     if (!shape) continue;
     Progress& progress = progress_.of(rounds[i]);
     const bool second = rounds[i].pass > 0;
@@ -147,7 +152,7 @@ Result<void> PowerSgd::do_begin(std::span<const at::Tensor> gradients, std::span
 
 Result<void> PowerSgd::do_encode(const at::Tensor& gradient, const Round& round, Bytes& out) {
   Progress& progress = progress_.of(round);
-  const auto shape = shape_of(gradient);
+  const auto shape = shape_of(gradient.sizes());
   if (round.pass == 0) progress.shape = shape;
   if (!shape) return encode_whole(gradient, round, out);
   if (round.pass > 0 && progress.left.size() != rank() * shape->rows) {
@@ -214,7 +219,7 @@ void PowerSgd::put_right(Progress& progress, const Round& round, std::span<const
 }
 
 Result<void> PowerSgd::do_decode_add(BytesView payload, const Round& round, float weight, at::Tensor& sum) {
-  const auto shape = shape_of(sum);
+  const auto shape = shape_of(sum.sizes());
   const std::size_t due = shape ? rank() * shape->columns : entries_of(sum.sizes());
   if (payload.size() != due * sizeof(float)) return wrong_size(payload, due);
   read_floats(payload, read_);

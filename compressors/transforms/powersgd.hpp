@@ -51,6 +51,8 @@ class PowerSgd final : public Compressor {
   double error_bound(std::uint64_t, const Round&) const override { return 1; }
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   bool decodes_on(at::Device device) const override { return codes_on(device); }
+  /// Of a tensor that would be sent as it is: that it goes dense, so that no memory keeps a residual for it.
+  std::optional<WireBits> expected_bits(at::IntArrayRef sizes, const Round& round) const override;
   WarmupLength warmup_length(const TrainingCourse&) const override { return {.steps = start_step()}; }
   /// Fails with: malformed (wrong number of values, or not finite), invalid_argument (nothing was encoded).
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
@@ -81,7 +83,7 @@ class PowerSgd final : public Compressor {
   /// Appends a tensor that is sent as it is: all of it in the last pass.
   static Result<void> encode_whole(const at::Tensor& gradient, const Round& round, Bytes& out);
   /// The matrix shape in which a tensor is compressed; nothing if it is sent as it is.
-  std::optional<MatrixShape> shape_of(const at::Tensor& tensor) const;
+  std::optional<MatrixShape> shape_of(at::IntArrayRef sizes) const;
   std::optional<at::Tensor> last_right(const Progress& progress, const Round& round) const;
   /// Fills start_ with the Q from which the round starts.
   void start(const Progress& progress, const Round& round);

@@ -130,7 +130,7 @@ TEST(WaterFilling, SmallProbabilitiesAreExact) {
 std::size_t atoms_in(const Atomo::Options& options, const Bytes& payload, const at::Tensor& x) {
   if (options.atoms == "svd") {
     OuterProducts products;
-    read_outer_products(payload, matrix_shape(x), products).value();
+    read_outer_products(payload, matrix_shape(x.sizes()), products).value();
     return products.count;
   }
   DrawnValues drawn;

@@ -43,11 +43,13 @@ TEST(Dense, WhereTheRanksPayloadsWouldBeLongerThanTheRing) {
   EXPECT_EQ(goes_dense_from({"topk", {{"ratio", 0.02}, {"index_codec", "raw32"}}}), 50) << "a bit more than 1.28 bits";
   EXPECT_EQ(goes_dense_from({"randomk", {{"ratio", 1.0}, {"value_codec", "int8"}}}), 8);
   EXPECT_EQ(goes_dense_from({"atomo", {}}), 86) << "3 x (256 + 256) floats: 0.75 bits";
+  EXPECT_EQ(goes_dense_from({"casq", {}}), 28) << "2 bits and the tables";
+  EXPECT_EQ(goes_dense_from({"casq", {{"bits", 4}, {"budget", 1.0}}}), 2) << "tables as long as the tensor";
   EXPECT_EQ(goes_dense_from({"chunk", {{"ratio", 0.99}, {"chunk", 16}}}), 1) << "the norms on top are too much";
 }
 
 TEST(Dense, NeverWhereItWouldNotBeLessOrNobodyCanTell) {
-  for (const char* name : {"none", "fp16", "bf16", "threshold", "sidco", "sketchml", "casq"}) {
+  for (const char* name : {"none", "fp16", "bf16", "threshold", "sidco", "sketchml"}) {
     EXPECT_EQ(goes_dense_from({name, {}}), 0) << name;
   }
   EXPECT_EQ(goes_dense_from({"powersgd", {{"start_step", 0}}}), 0);
@@ -85,6 +87,21 @@ TEST(Dense, BeforePowerSgdStarts) {
   EXPECT_EQ(powersgd->warmup_length({.epochs = 10}).in_steps(100), 3u)
       << "what is reported as after the warm-up begins there";
   EXPECT_EQ(Case({"powersgd", {}}).make()->warmup_length({.epochs = 10}).steps, 10u);
+}
+
+TEST(Dense, WhereFactorsWouldNotBeSmaller) {
+  const auto powersgd = Case{"powersgd", {{"start_step", 0}}}.make();
+  for (const std::uint32_t world : {1u, 2u, 4u}) {
+    EXPECT_TRUE(powersgd->goes_dense({4, 4096}, of_world(world))) << "two columns are as long as half of it";
+    EXPECT_TRUE(powersgd->goes_dense({6, 1, 5, 5}, of_world(world)));
+    EXPECT_FALSE(powersgd->goes_dense({16, 4096}, of_world(world)));
+  }
+}
+
+TEST(Dense, SmallTensorsThatAllRanksWouldSendToAllAsTheyAre) {
+  const auto casq = Case{"casq", {}}.make();
+  EXPECT_FALSE(casq->goes_dense({6, 1, 5, 5}, of_world(2)));
+  EXPECT_TRUE(casq->goes_dense({6, 1, 5, 5}, of_world(3)));
 }
 
 TEST(Dense, AWarmupOfTenthsOfEpochsEndsInItsStepWhateverTheProductIsInBinary) {
