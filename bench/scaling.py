@@ -2,9 +2,11 @@
 """Simulates training steps of many workers on many networks and writes docs/scaling.md and its plot.
 
     bench/scaling.py [--keep-costs] [--document-only] [--threads N] [OPTION OF weir-worker bench scaling ...]
+    bench/scaling.py --filter '^costs'
 
 The rows are in build/scaling.jsonl, each as soon as it is there, and in docs/scaling.jsonl once all are. --keep-costs
-takes what coding takes from the rows of the last run instead of measuring it again."""
+takes what coding takes from the rows of the last run instead of measuring it again. With a filter only some rows are
+made: they stay in build/, and docs/ as it is."""
 
 import argparse
 import json
@@ -22,6 +24,7 @@ ROWS = ROOT / "docs" / "scaling.jsonl"
 DOCUMENT = ROOT / "docs" / "scaling.md"
 PLOT = ROOT / "docs" / "images" / "scaling.svg"
 WORKER = ROOT / "build" / "release" / "bin" / "weir-worker"
+NEW_ROWS = ROOT / "build" / ROWS.name
 
 # Names of ways by compressor, in the order of the columns.
 WAYS = {"none": "fp32", "bf16": "bf16", "dgc": "dgc", "qsgd": "qsgd", "terngrad": "terngrad", "signsgd": "signsgd",
@@ -42,7 +45,8 @@ latency of its link and the port of each rank carries so many bytes a second in 
 of bandwidth, lost packets and slow workers do not occur. Where packing the numbers of sums without loss saves more of
 the line's time than it takes (decisions/0026), they take the share of their bytes that normally distributed ones
 take: FLOAT32 of float32, BFLOAT16 of bfloat16. What encoding, decoding, copying, adding and packing take was
-measured, on one core of a machine with two, the least of seven or eight times (the table below). The computation of a
+measured, on one core of a machine with two, the least of several times: seven for encoding and decoding, three for
+copying, eight for adding and packing (the table below). The computation of a
 step is assumed: COMPUTE, round numbers of the order that one accelerator takes for a batch; the same coding with less
 computation, or the other way round, moves the limits between winners.
 
@@ -71,17 +75,29 @@ def load(path: Path) -> dict[str, dict]:
     return {row["name"]: row for row in map(json.loads, path.read_text().splitlines())}
 
 
+def is_cell(name: str) -> bool:
+    return not name.startswith("costs/")
+
+
 def simulate(options: argparse.Namespace, more: list[str]) -> None:
+    """The new rows."""
     command = [str(WORKER), "bench", "scaling", "--json", "--threads", str(options.threads), *more]
     if options.keep_costs:
         costs = ROOT / "build" / "scaling-costs.jsonl"
-        kept = [row for name, row in load(ROWS).items() if name.startswith("costs/")]
+        kept = [row for name, row in load(ROWS).items() if not is_cell(name)]
         costs.write_text("".join(json.dumps(row) + "\n" for row in kept))
         command += ["--costs", str(costs)]
-    new = ROOT / "build" / ROWS.name
-    with new.open("w") as rows:
+    if options.filter:
+        command += ["--filter", options.filter]
+    with NEW_ROWS.open("w") as rows:
         subprocess.run(command, stdout=rows, check=True)
-    os.replace(new, ROWS)
+
+
+def keep_rows() -> None:
+    """The new rows take the place of those that the document is made from."""
+    if not any(map(is_cell, load(NEW_ROWS))):
+        raise ValueError(f"{NEW_ROWS.relative_to(ROOT)} has no cell")
+    os.replace(NEW_ROWS, ROWS)
 
 
 def seconds_text(step: dict) -> str:
@@ -184,7 +200,7 @@ def about_predictions(cells: list[dict]) -> str:
 
 
 def write_document(rows: dict[str, dict], frames_max: float) -> None:
-    cells = [row for name, row in rows.items() if not name.startswith("costs/")]
+    cells = [row for name, row in rows.items() if is_cell(name)]
     order = list(MODELS)
     cells.sort(key=lambda cell: (order.index(cell["case"]["model"]), cell["case"]["ranks"], cell["case"]["gigabits"],
                                  cell["case"]["latency_ms"]))
@@ -239,13 +255,18 @@ def main() -> int:
     parser.add_argument("--document-only", action="store_true")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--frames-max", type=float, default=1e7)
+    parser.add_argument("--filter", help="a regular expression over the rows")
     options, more = parser.parse_known_args()
     try:
         if not options.document_only:
             simulate(options, ["--frames-max", str(int(options.frames_max)), *more])
+            if options.filter:
+                print(f"scaling: only some rows were wanted; they are in {NEW_ROWS.relative_to(ROOT)}", file=sys.stderr)
+                return 0
+            keep_rows()
     except KeyboardInterrupt:
         return 130
-    except (OSError, subprocess.CalledProcessError) as error:
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
         print(f"scaling: {error}", file=sys.stderr)
         return 1
     try:
