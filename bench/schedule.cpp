@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_future.hpp>
 #include <chrono>
@@ -49,10 +51,13 @@ constexpr int samples = 200;
 constexpr const char* secret = "bench";
 constexpr const char* version = "bench";
 
-[[noreturn]] void fail(const std::string& what) {
-  std::cerr << "bench schedule: " << what << "\n";
-  std::exit(1);
-}
+/// Why schedule() ends early.
+struct Ended {
+  int code = 1;
+  std::string reason;  ///< empty after a signal
+};
+
+[[noreturn]] void fail(const std::string& what) { throw Ended{.code = 1, .reason = what}; }
 
 /// The catalog of a cluster that does not train.
 nlohmann::json catalog() {
@@ -106,7 +111,9 @@ class Directory {
     agents.push_back(
         std::make_unique<cluster::Node>(std::move(options), io.get_executor(), clock, *transport, *spawner));
     net::co_spawn(io, agents.back()->run(), [](const std::exception_ptr&, const Result<void>& ended) {
-      if (!ended) fail(ended.error().message());
+      if (ended) return;
+      std::cerr << "bench schedule: " << ended.error().message() << "\n";
+      std::exit(1);
     });
   }
   runtime::run(io);
@@ -148,7 +155,7 @@ class Agents {
   int told_ = -1;
 };
 
-/// A head as `weir head` runs it, without its HTTP side.
+/// A head as `weir head` runs it, without its HTTP side. After a signal to end, wait() throws Ended.
 class HeadProcess {
  public:
   explicit HeadProcess(const std::filesystem::path& data_dir)
@@ -162,9 +169,15 @@ class HeadProcess {
     options.node_secret = secret;
     options.catalog = catalog();
     options.version = version;
+    signals_.async_wait([this](const boost::system::error_code& error, int number) {
+      if (!error) signal_ = number;
+    });
     for (int i = 0; i < 2; ++i) threads_.emplace_back([this] { runtime::run(io_); });
-    auto head = wait(cluster::Head::start(std::move(options), io_.get_executor(), clock_, *transport_, *store));
-    if (!head) fail(head.error().message());
+    auto head = result_of(cluster::Head::start(std::move(options), io_.get_executor(), clock_, *transport_, *store));
+    if (!head) {
+      io_.stop();  // the threads are joined
+      fail(head.error().message());
+    }
     head_ = std::move(*head);
   }
   ~HeadProcess() {
@@ -177,14 +190,22 @@ class HeadProcess {
 
   template <class T>
   T wait(net::awaitable<T> task) {
-    return net::co_spawn(io_, std::move(task), net::use_future).get();
+    if (const int number = signal_; number != 0) throw Ended{.code = 128 + number, .reason = {}};
+    return result_of(std::move(task));
   }
 
  private:
+  template <class T>
+  T result_of(net::awaitable<T> task) {
+    return net::co_spawn(io_, std::move(task), net::use_future).get();
+  }
+
   net::thread_pool writer_{1};
   net::thread_pool readers_{2};
   net::io_context io_{2};
   net::executor_work_guard<net::io_context::executor_type> work_{net::make_work_guard(io_)};
+  net::signal_set signals_{io_, SIGINT, SIGTERM, SIGHUP};
+  std::atomic<int> signal_ = 0;  ///< that has come; 0: none
   runtime::SystemClock clock_;
   std::unique_ptr<runtime::Transport> transport_;
   std::unique_ptr<cluster::Head> head_;
@@ -268,9 +289,7 @@ void print(const Options& options, const std::string& name, const Sample& ours, 
             << " ms bare write" << std::endl;
 }
 
-}  // namespace
-
-int schedule(const Options& options) {
+void run(const Options& options) {
   const std::regex filter(options.filter);
   if (std::regex_search("growth", filter)) print_growth(options, measure_growth());
   const Agents agents;
@@ -303,7 +322,18 @@ int schedule(const Options& options) {
     const Sample ours = measure(row.act);
     print(options, row.name, ours, measure_disk(directory.path()));
   }
-  return 0;
+}
+
+}  // namespace
+
+int schedule(const Options& options) {
+  try {
+    run(options);
+    return 0;
+  } catch (const Ended& ended) {
+    if (!ended.reason.empty()) std::cerr << "bench schedule: " << ended.reason << "\n";
+    return ended.code;
+  }
 }
 
 }  // namespace weir::bench

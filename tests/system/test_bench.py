@@ -2,13 +2,16 @@
 
 import contextlib
 import json
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import unittest
+from pathlib import Path
 
-from cluster import BIN, ROOT, SystemTest
+from cluster import BIN, ROOT, Process, SystemTest
+from weir_api import poll
 
 ENTRIES = 4096 * 4096
 
@@ -91,6 +94,16 @@ class Bench(SystemTest):
         self.assertLess(0, metrics["p50_ms"])
         self.assertLessEqual(metrics["p50_ms"], metrics["p99_ms"])
         self.assertLessEqual(metrics["disk_p50_ms"], metrics["disk_p99_ms"])
+
+    def test_stopped_schedule_leaves_no_files(self):
+        folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        environment = {**self.cluster.environment, "TMPDIR": str(folder)}
+        bench = Process([BIN / "weir", "bench", "schedule", "--filter", "^submit$"], self.cluster.folder / "bench.log",
+                        environment)
+        self.addCleanup(bench.kill)
+        poll(lambda: list(folder.glob("weir-bench-*/weir.db")), 60, "no head")
+        self.assertEqual(bench.stop(120), 128 + signal.SIGTERM)
+        self.assertEqual(list(folder.iterdir()), [])
 
     def test_train(self):
         rows = self.rows("train", "^(none|dgc)$")
