@@ -97,8 +97,9 @@ def measure_alone(bench: Bench, model: str) -> Iterator[dict]:
     name, _, hidden = model.partition("=")
     params = json.dumps({"hidden": int(hidden)} if hidden else {}).replace("{", "{{").replace("}", "}}")
     rows = bench.run_ranks([BIN / "weir-worker", "bench", "train", "--json", "--filter", "in step", "--model", name,
-                            "--model-params", params, "--steps", bench.options.steps, "--batch-size",
-                            bench.options.batch, "--rank", "{rank}", "--peers", "{peers}"])
+                            "--model-params", params, "--steps", bench.options.steps, "--warmup",
+                            bench.options.warmup, "--batch-size", bench.options.batch, "--rank", "{rank}", "--peers",
+                            "{peers}"])
     for shown, row in zip(("weir alone", "weir in step"), rows, strict=True):
         yield {"bench": "alone", "name": shown, "case": {"model": model, "batch_size": bench.options.batch},
                "metrics": {"seconds_p50": row["metrics"]["step_seconds_p50"],

@@ -25,7 +25,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::uint32_t local_ranks = 4;
-constexpr std::uint64_t steps_dropped = 5;  ///< not counted, while caches, allocators and sockets warm up
 constexpr std::chrono::minutes join_deadline{2};
 
 std::uint32_t world_of(const Place& place) {
@@ -62,7 +61,7 @@ protocol::JobSpec spec_of(const Row& row, const TrainOptions& options) {
   spec.dataset.partition = "iid";
   spec.training.mode = {"sync", json::object()};
   spec.training.epochs = 1e6;
-  spec.training.max_steps = options.steps + steps_dropped;
+  spec.training.max_steps = options.steps + options.warmup;
   spec.training.batch_size = options.batch_size;
   spec.training.optimizer = {"sgd", {{"lr", 0.01}, {"momentum", 0.9}}};
   spec.training.lr_schedule = {"constant", json::object()};
@@ -71,14 +70,15 @@ protocol::JobSpec spec_of(const Row& row, const TrainOptions& options) {
   return spec;
 }
 
-/// Keeps the records of the steps that are counted.
+/// Keeps the records of the steps after the first `warmup`.
 class Recorder final : public training::Progress {
  public:
-  explicit Recorder(collectives::Fabric& group) : group_(group) {}
+  Recorder(collectives::Fabric& group, std::uint64_t warmup)
+      : group_(group), warmup_(warmup), sent_before_(group.traffic().sent_bytes) {}
   bool stop_wanted() const override { return false; }
   Result<void> step_done(const training::Replica&, const training::StepRecord& record) override {
-    if (record.step == steps_dropped) sent_before_ = group_.traffic().sent_bytes;
-    if (record.step > steps_dropped) records.push_back(record);
+    if (record.step == warmup_) sent_before_ = group_.traffic().sent_bytes;
+    if (record.step > warmup_) records.push_back(record);
     return {};
   }
   double sent_bytes_per_step() const {
@@ -90,7 +90,8 @@ class Recorder final : public training::Progress {
 
  private:
   collectives::Fabric& group_;
-  std::uint64_t sent_before_ = 0;
+  const std::uint64_t warmup_;
+  std::uint64_t sent_before_;
 };
 
 struct Measured {
@@ -98,14 +99,15 @@ struct Measured {
   double sent_bytes_per_step = 0;
 };
 
-Result<Measured> run_rank(const protocol::JobSpec& spec, std::uint32_t rank, collectives::Fabric& group) {
+Result<Measured> run_rank(const protocol::JobSpec& spec, std::uint64_t warmup, std::uint32_t rank,
+                          collectives::Fabric& group) {
   at::set_num_threads(1);
   auto replica = training::Replica::make(spec, rank, group.size());
   if (!replica) return replica.error();
   if (auto joined = (*replica)->join(group); !joined) return joined.error();
   auto mode = training::modes().make("sync", nullptr);
   if (!mode) return mode.error();
-  Recorder recorder(group);
+  Recorder recorder(group, warmup);
   if (auto done = (*mode)->train(**replica, recorder); !done) return done.error();
   const double sent = recorder.sent_bytes_per_step();
   Measured measured{std::move(recorder.records), sent};
@@ -116,7 +118,7 @@ Result<Measured> run_rank(const protocol::JobSpec& spec, std::uint32_t rank, col
 
 /// The same training of a rank by itself, without an exchange of gradients: the optimizer takes them as they are.
 /// `barrier`: the group to wait for at the end of each step; null: nobody is waited for.
-Result<Measured> run_alone(const protocol::JobSpec& spec, collectives::Fabric* barrier) {
+Result<Measured> run_alone(const protocol::JobSpec& spec, std::uint64_t warmup, collectives::Fabric* barrier) {
   at::set_num_threads(1);
   auto made = training::Replica::make(spec, 0, 1);
   if (!made) return made.error();
@@ -141,7 +143,7 @@ Result<Measured> run_alone(const protocol::JobSpec& spec, collectives::Fabric* b
       }
     }
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
-    if (replica.step <= steps_dropped) continue;
+    if (replica.step <= warmup) continue;
     measured.records.push_back(
         {.step = replica.step, .seconds = taken.count(), .compute_seconds = taken.count(), .times = {}});
   }
@@ -187,10 +189,10 @@ Result<Measured> run_row(const Row& row, const Place& place, const TrainOptions&
           return;
         }
         if (row.link == Link::gradients) {
-          results[i] = run_rank(spec, ranks[i], **group);
+          results[i] = run_rank(spec, options.warmup, ranks[i], **group);
           return;
         }
-        results[i] = run_alone(spec, row.link == Link::barrier ? group->get() : nullptr);
+        results[i] = run_alone(spec, options.warmup, row.link == Link::barrier ? group->get() : nullptr);
         (*group)->close();
       });
     }

@@ -16,6 +16,7 @@ struct TrainOptions {
   nlohmann::json model_params = nlohmann::json::object();
   std::string topology = "ring";
   std::uint64_t steps = 60;
+  std::uint64_t warmup = 5;  ///< steps before, not counted: caches, allocators and sockets warm up
   std::uint64_t batch_size = 32;
 };
 

@@ -81,7 +81,8 @@ int main(int count, char** arguments) {
   weir::bench::TrainOptions train_options;
   auto* train = bench->add_subcommand("train", "LeNet's training step, beside its computation alone");
   add_common(*train, train_options.common);
-  train->add_option("--steps", train_options.steps, "steps measured")->check(CLI::Range(10, 100000));
+  train->add_option("--steps", train_options.steps, "steps measured")->check(CLI::Range(1, 100000));
+  train->add_option("--warmup", train_options.warmup, "steps before, not measured")->check(CLI::Range(0, 100000));
   train->add_option("--batch-size", train_options.batch_size, "samples per rank and step")->check(CLI::Range(1, 65536));
   train->add_option("--model", train_options.model, "a model of the catalog");
   std::string model_params = "{}";

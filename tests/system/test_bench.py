@@ -105,6 +105,17 @@ class Bench(SystemTest):
         self.assertEqual(bench.stop(120), 128 + signal.SIGTERM)
         self.assertEqual(list(folder.iterdir()), [])
 
+    def test_train_of_one_step(self):
+        done = subprocess.run([BIN / "weir-worker", "bench", "train", "--json", "--filter", "^none$", "--steps", "1",
+                               "--warmup", "0"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = {row["name"]: row["metrics"] for row in map(json.loads, done.stdout.splitlines())}
+        self.assertEqual(list(rows), ["compute alone", "none"])
+        for metrics in rows.values():
+            self.assertLess(0, metrics["step_seconds_p50"])
+            self.assertEqual(metrics["step_seconds_p50"], metrics["step_seconds_p99"])
+        self.assertLess(0, rows["none"]["sent_bytes_per_step"])
+
     def test_train(self):
         rows = self.rows("train", "^(none|dgc)$")
         self.assertEqual(list(rows), ["compute alone", "none", "dgc"])
