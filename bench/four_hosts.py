@@ -4,8 +4,10 @@ filter on its way out. Needs root and tc."""
 import ctypes
 import json
 import os
+import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,9 +58,12 @@ class FourHosts:
         return self
 
     def __exit__(self, *_):
-        for problem in self.cluster.close():
-            print(problem, file=sys.stderr)
-        self.hosts.remove()
+        try:
+            for problem in self.cluster.close():
+                print(problem, file=sys.stderr)
+        finally:
+            self.hosts.remove()
+            shutil.rmtree(self.cluster.folder, ignore_errors=True)
 
     def start_cluster(self, cpu: float = 1) -> None:
         """A head and four nodes."""
@@ -89,11 +94,22 @@ class FourHosts:
                 for rank, place in enumerate(places)]
 
     def run_ranks(self, command: list, together: bool = False) -> list[dict]:
-        """The rows that rank 0 prints."""
-        processes = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ONE_THREAD)
-                     for words in self.rank_commands(command, together)]
-        outputs = [process.communicate() for process in processes]
-        for rank, process in enumerate(processes):
-            if process.returncode != 0:
-                raise SystemExit(f"rank {rank} of {' '.join(map(str, command))}:\n{outputs[rank][1]}")
-        return [json.loads(line) for line in outputs[0][0].splitlines()]
+        """The rows that rank 0 prints. Ends all ranks as soon as one has failed: the others may wait for it."""
+        processes: list[subprocess.Popen] = []
+        with ThreadPoolExecutor(WORKERS) as readers:
+            try:
+                for words in self.rank_commands(command, together):
+                    processes.append(subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                                      env=ONE_THREAD))
+                outputs = {readers.submit(process.communicate): rank for rank, process in enumerate(processes)}
+                rows = []
+                for done in as_completed(outputs):
+                    rank, (out, error) = outputs[done], done.result()
+                    if processes[rank].returncode != 0:
+                        raise SystemExit(f"rank {rank} of {' '.join(map(str, command))}:\n{error}")
+                    if rank == 0:
+                        rows = [json.loads(line) for line in out.splitlines()]
+                return rows
+            finally:
+                for process in processes:
+                    process.kill()

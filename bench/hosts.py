@@ -33,6 +33,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from four_hosts import BIN, ROOT, WORKERS, FourHosts, bits_per_second
+from local_cluster import exit_on_signals
 
 WHAT = ("jobs", "ddp", "alone", "all-reduce", "iperf3")
 
@@ -293,6 +294,7 @@ def main() -> None:
     if missing := complaint(options):
         sys.exit(f"bench/hosts.py: {missing}")
 
+    exit_on_signals()
     rows = []
     with Bench(options) as bench:
         if "jobs" in options.what.split(","):
