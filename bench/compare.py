@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
+from choices import several_of  # noqa: E402
 from comparison import BASELINE, Run, Runs, Training, best_rate, write_document  # noqa: E402
 from local_cluster import Broken, Cluster, exit_on_signals, follow  # noqa: E402
 from weir_api import ENDED, ApiError, poll  # noqa: E402
@@ -208,7 +209,8 @@ def numbers(text: str) -> list[int]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", type=names, default=list(TRAININGS), help=f"of {','.join(TRAININGS)}")
+    parser.add_argument("--models", type=several_of(TRAININGS), default=list(TRAININGS),
+                        help=f"of {','.join(TRAININGS)}")
     parser.add_argument("--only", type=names, default=[], metavar="NAME,...", help="only these compressors")
     parser.add_argument("--seeds", type=numbers, default=[1, 2, 3], metavar="N,...", help="those that are reported")
     parser.add_argument("--again", action="store_true", help="forget earlier runs of what is chosen")
@@ -217,8 +219,6 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="results as JSON lines on the standard output as well")
     parser.add_argument("--document", type=Path, default=DOCUMENT, help="instead of docs/comparison.md")
     options = parser.parse_args()
-    if unknown := [key for key in options.models if key not in TRAININGS]:
-        parser.error(f"no such model: {', '.join(unknown)}")
     exit_on_signals()
     try:
         with Cluster(ROOT / "build" / "compare", nodes=1) as cluster:

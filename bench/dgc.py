@@ -15,6 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
+from choices import several_of  # noqa: E402
 from local_cluster import Broken, Cluster, exit_on_signals, follow  # noqa: E402
 
 SECONDS_MAX = 3600  # for one job
@@ -128,11 +129,11 @@ def table(runs: Runs, seeds: list[int]) -> str:
 
 
 def main() -> int:
-    names = lambda text: [name for name in text.split(",") if name]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=names, default=list(CASES), help=f"of {','.join(CASES)}")
-    parser.add_argument("--methods", type=names, default=["none", "dgc"], help=f"of {','.join(METHODS)}")
-    parser.add_argument("--seeds", type=lambda text: [int(n) for n in names(text)], default=[1, 2, 3, 4, 5])
+    parser.add_argument("--cases", type=several_of(CASES), default=list(CASES), help=f"of {','.join(CASES)}")
+    parser.add_argument("--methods", type=several_of(METHODS), default=["none", "dgc"],
+                        help=f"of {','.join(METHODS)}")
+    parser.add_argument("--seeds", type=lambda text: [int(n) for n in text.split(",")], default=[1, 2, 3, 4, 5])
     parser.add_argument("--runs", type=Path, default=ROOT / "docs" / "dgc.jsonl")
     parser.add_argument("--cifar", type=Path, help="a folder with the binary version of CIFAR-10, for the case cifar")
     options = parser.parse_args()

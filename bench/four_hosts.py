@@ -4,6 +4,7 @@ filter on its way out. Needs root and tc."""
 import ctypes
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,14 +18,37 @@ from cluster import BIN, Cluster  # noqa: E402, F401
 from hosts import Hosts, ip  # noqa: E402
 
 WORKERS = 4
-BITS = {"gbit": 1e9, "mbit": 1e6}
+BITS = {"gbit": 1e9, "mbit": 1e6, "kbit": 1e3}
 CLONE_NEWNET = 0x40000000
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0"}
 
 
 def bits_per_second(rate: str) -> float | None:
-    """None without a limit."""
-    return None if rate == "none" else float(rate[:-4]) * BITS[rate[-4:]]
+    """Of a rate as tc takes it; None without a limit. ValueError if it is none."""
+    if rate == "none":
+        return None
+    if not (parts := re.fullmatch(rf"(\d+(?:\.\d+)?)({'|'.join(BITS)})", rate)):
+        raise ValueError(f"{rate} is no rate: none, or a number with {', '.join(BITS)}")
+    return float(parts[1]) * BITS[parts[2]]
+
+
+def complaint(programs: list[str], python: str | None = None, data: Path | None = None) -> str | None:
+    """What is missing for measurements that need those programs, with `python` PyTorch under that interpreter, and
+    with `data` Fashion-MNIST in that folder."""
+    if os.geteuid() != 0:
+        return "network namespaces need root"
+    for program in ("ip", "tc", *programs):
+        if not shutil.which(program):
+            return f"the program {program} is missing"
+    if not (BIN / "weir-worker").exists():
+        return f"there is no weir-worker in {BIN}: build it, or name its folder in WEIR_BIN_DIR"
+    if data and not (data / "train-images-idx3-ubyte.gz").exists():
+        return f"there is no Fashion-MNIST in {data}"
+    if python:
+        imports = [python, "-c", "import torch.distributed as d; d.TCPStore"]
+        if not shutil.which(python) or subprocess.run(imports, capture_output=True).returncode != 0:
+            return f"{python} has no PyTorch with torch.distributed: name another with --python"
+    return None
 
 
 def enter(namespace: str) -> None:

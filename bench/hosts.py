@@ -21,8 +21,6 @@ their limits, follows on standard error; --table prints that of lines measured b
 
 import argparse
 import json
-import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -32,7 +30,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from four_hosts import BIN, ROOT, WORKERS, FourHosts, bits_per_second
+from four_hosts import BIN, ROOT, WORKERS, FourHosts, bits_per_second, complaint
 from local_cluster import exit_on_signals
 
 WHAT = ("jobs", "ddp", "alone", "all-reduce", "iperf3")
@@ -249,24 +247,24 @@ class Table:
         return lines
 
 
-def complaint(options: argparse.Namespace) -> str | None:
-    """What is missing."""
+def complaint_about(options: argparse.Namespace) -> str | None:
+    """What is wrong with them, or missing."""
     wanted = set(options.what.split(","))
     if wanted - set(WHAT):
         return f"--what knows {', '.join(WHAT)}; not {', '.join(sorted(wanted - set(WHAT)))}"
-    if os.geteuid() != 0:
-        return "network namespaces need root"
-    for program in ("ip", "tc", *(["iperf3"] if "iperf3" in wanted else [])):
-        if not shutil.which(program):
-            return f"the program {program} is missing"
-    if not (BIN / "weir-worker").exists():
-        return f"there is no weir-worker in {BIN}: build it, or name its folder in WEIR_BIN_DIR"
-    if wanted & {"ddp", "alone", "all-reduce"} and not options.without_gloo:
-        done = subprocess.run([options.python, "-c", "import torch.distributed as d; d.TCPStore"], capture_output=True)
-        if done.returncode != 0:
-            return (f"{options.python} has no PyTorch with torch.distributed: name another with --python, or "
-                    "--without-gloo")
-    return None
+    with_gloo = wanted & {"ddp", "alone", "all-reduce"} and not options.without_gloo
+    return complaint(["iperf3"] if "iperf3" in wanted else [], options.python if with_gloo else None)
+
+
+def rates_of(words: str) -> list[str]:
+    """The `type` of --rates."""
+    rates = words.split(",")
+    try:
+        for rate in rates:
+            bits_per_second(rate)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    return rates
 
 
 def main() -> None:
@@ -276,7 +274,7 @@ def main() -> None:
     parser.add_argument("--compressors", default="none,dgc")
     parser.add_argument("--topologies", default="ring", help="of the jobs")
     parser.add_argument("--reduce-with", default="", help="a regular expression over the topologies of all-reduce")
-    parser.add_argument("--rates", default="none,1gbit,100mbit")
+    parser.add_argument("--rates", type=rates_of, default="none,1gbit,100mbit")
     parser.add_argument("--bytes", default="262144,67108864", help="sizes of the sums")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=40)
@@ -284,14 +282,14 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--congestion", default="cubic", help="TCP's congestion control on all hosts")
     parser.add_argument("--python", default="/usr/bin/python3", help="an interpreter that has PyTorch")
-    parser.add_argument("--without-gloo", action="store_true")
+    parser.add_argument("--without-gloo", action="store_true", help="without what needs PyTorch")
     parser.add_argument("--table", nargs="+", metavar="FILE", help="print the table of these lines; measure nothing")
     options = parser.parse_args()
     if options.table:
         lines = [line for name in options.table for line in Path(name).read_text().splitlines()]
         print(Table([json.loads(line) for line in lines]).text())
         return
-    if missing := complaint(options):
+    if missing := complaint_about(options):
         sys.exit(f"bench/hosts.py: {missing}")
 
     exit_on_signals()
@@ -299,7 +297,7 @@ def main() -> None:
     with Bench(options) as bench:
         if "jobs" in options.what.split(","):
             bench.start_cluster()
-        for rate in options.rates.split(","):
+        for rate in options.rates:
             bench.limit(rate)
             for number in range(options.rounds):
                 for row in measure(bench, rate):

@@ -4,7 +4,7 @@ catalog offers, and PyTorch's DistributedDataParallel over Gloo on the same host
 plot are made from the runs, which are kept in docs/time_to_accuracy.jsonl and are not run again. Needs root, tc and an
 interpreter that has PyTorch.
 
-    bench/time_to_accuracy.py [--models lenet,mlp] [--rates 1gbit,100mbit] [--methods NAME,...] [--seeds 1,2,3]"""
+    bench/time_to_accuracy.py [--models lenet,mlp] [--rates 1gbit,100mbit] [--methods 'NAME;...'] [--seeds 1,2,3]"""
 
 import argparse
 import re
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from accuracy_runs import Runs, accuracy_of, curves, seconds_to, spread
-from four_hosts import ROOT, WORKERS, FourHosts
+from choices import several_of
+from four_hosts import ROOT, WORKERS, FourHosts, complaint
 from local_cluster import exit_on_signals
 from plots import Lines, write_plots
 from weir_api import ENDED, Api
@@ -191,13 +192,12 @@ def write_document(runs: Runs) -> None:
 
 
 def main() -> int:
-    names = lambda words: words.split(",")
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", type=names, default=list(MODELS))
-    parser.add_argument("--rates", type=names, default=list(RATES))
-    parser.add_argument("--methods", type=lambda words: words.split(";"), default=list(METHODS),
+    parser.add_argument("--models", type=several_of(MODELS), default=list(MODELS))
+    parser.add_argument("--rates", type=several_of(RATES), default=list(RATES))
+    parser.add_argument("--methods", type=several_of(METHODS, ";"), default=list(METHODS),
                         help=f"with ; between them, of {'; '.join(METHODS)}")
-    parser.add_argument("--seeds", type=lambda words: [int(n) for n in names(words)], default=[1])
+    parser.add_argument("--seeds", type=lambda words: [int(n) for n in words.split(",")], default=[1])
     parser.add_argument("--python", default="/usr/bin/python3", help="an interpreter that has PyTorch")
     options = parser.parse_args()
     exit_on_signals()
@@ -205,6 +205,9 @@ def main() -> int:
     todo = [(model, rate, method, seed) for seed in options.seeds for model in options.models
             for rate in options.rates for method in options.methods
             if not runs.of(model=model, rate=rate, method=method, seed=seed)]
+    with_ddp = any(METHODS[method][0] is None for _, _, method, _ in todo)
+    if todo and (missing := complaint([], options.python if with_ddp else None, DATA)):
+        sys.exit(f"bench/time_to_accuracy.py: {missing}")
     try:
         with FourHosts() as hosts:
             hosts.start_cluster(2)

@@ -195,6 +195,11 @@ class HostsTable(unittest.TestCase):
         # Each of four ranks sends one and a half times the array: 12 Mbit in 16 ms are three quarters of 1 Gbit/s.
         self.assertEqual(lines["ring"], ["16.000", "ms", "0.750", "0.750", "1.25"])
 
+    def test_rates(self):
+        done = self.run_hosts("--rates", "500kbit,3furlongs")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("3furlongs is no rate", done.stderr)
+
     def test_what_is_missing_is_said(self):
         done = self.run_hosts("--what", "jobs,nonsense")
         self.assertEqual(done.returncode, 1)
