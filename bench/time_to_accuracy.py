@@ -126,7 +126,8 @@ def final(points: list[list[float]]) -> float:
 def table(runs: Runs, model: str, rate: str) -> str:
     target = MODELS[model].target
     whole = rate == WHOLE
-    columns = ["", f"seconds to {target:.0%}", "sooner than DDP", "seconds a step", "MB sent a step"]
+    columns = ["", f"seconds to {target:.0%}", "sooner than DDP", "steps an evaluation", "seconds a step",
+               "MB sent a step"]
     if whole:
         columns += ["accuracy at the end, %", "against `none`, points"]
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
@@ -143,6 +144,7 @@ def table(runs: Runs, model: str, rate: str) -> str:
         sent = [run["megabytes_sent_per_step"] for run in found if "megabytes_sent_per_step" in run]
         cells = [method, spread(times, ".1f") if reached else "not reached",
                  f"{statistics.median(ddp) / statistics.median(times):.1f} times" if faster else "",
+                 spread([run["steps"] / len(run["accuracy"]) for run in found], ".0f"),
                  spread([run["accuracy"][-1][0] / run["steps"] for run in found], ".3f"),
                  spread(sent, ".2f") if sent else ""]
         if whole:
@@ -160,7 +162,9 @@ Fashion-MNIST, {WORKERS} workers on hosts of their own (network namespaces of on
 examples a worker and step, SGD with momentum 0.9 at the same learning rate for all but `diloco`, whose workers have
 AdamW. Each host sends at most as much as the rate says. DDP is PyTorch's DistributedDataParallel over Gloo on the
 same hosts, with its fp16 hook where it says so. Its time does not count evaluations; jobs are evaluated beside the
-training, on the same cores. An accuracy counts as reached when the mean of three evaluations in a row is as high.
+training, on the same cores, and of the evaluations that are due while one is running only the newest is made. An
+accuracy counts as reached when the mean of three evaluations in a row is as high, and these are the further apart, the
+more *steps an evaluation* a training has.
 
 At {RATES[WHOLE]} each training goes on for {' or '.join(str(m.epochs) for m in MODELS.values())} epochs; the accuracy
 at the end is the mean of the last fifth of its evaluations. At the other rate, which changes nothing but the time,
