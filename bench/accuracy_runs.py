@@ -3,7 +3,12 @@
 import bisect
 import json
 import statistics
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
+
+from weir_api import Api  # noqa: E402  (needs the path above)
 
 
 class Runs:
@@ -27,10 +32,27 @@ class Runs:
         new.replace(self.path)
 
 
-def accuracy_of(api, job_id: str) -> list[list[float]]:
+def over_time(api: Api, job_id: str, name: str, worker: int | None = None) -> list[tuple[float, float]]:
+    """All points of a metric so far: seconds since the first step, value; of the whole job unless a worker is named."""
+    chosen = "job" if worker is None else str(worker)
+    found = api.get(f"/api/v1/jobs/{job_id}/metrics?name={name}&worker={chosen}&x=wall&points=all")["series"]
+    return [(point[0], point[3]) for point in (found[0]["points"] if found else [])]
+
+
+def mean_over_time(points: list[tuple[float, float]]) -> float:
+    """Of (seconds, value), where each value holds from the point before until its own; 0 if there is no time."""
+    total, before = 0.0, 0.0
+    for second, value in points:
+        total += value * (second - before)
+        before = second
+    return total / before if before > 0 else 0
+
+
+def accuracy_of(api: Api, job_id: str) -> list[list[float]]:
     """What a job's evaluations have shown so far: seconds since its first step, accuracy."""
-    found = api.get(f"/api/v1/jobs/{job_id}/metrics?name=accuracy&worker=job&x=wall&points=all")["series"]
-    return [[round(point[0], 2), round(point[3], 4)] for point in (found[0]["points"] if found else [])]
+    points = over_time(api, job_id, "accuracy")
+    # That of the end is there twice if one was due then.
+    return list({second: [round(second, 2), round(accuracy, 4)] for second, accuracy in points}.values())
 
 
 def seconds_to(points: list[list[float]], target: float) -> float | None:

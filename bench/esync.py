@@ -4,7 +4,7 @@ this machine, one after the other: each way of training, on examples dealt out a
 seed, until some time after it has come to an accuracy, or until the time is up. Before, each way has chosen its
 learning rate, with a seed of its own. docs/esync.md and its plots are made from the metrics that the head has stored.
 
-    bench/esync.py [--methods NAME,...] [--partitions iid,by_class] [--seeds 1,2,3] [--seconds 160] [--again]
+    bench/esync.py [--methods 'NAME;...'] [--partitions iid,by_class] [--seeds 1,2,3] [--seconds 160] [--again]
 
 The runs are kept in docs/esync.jsonl, each as soon as it has ended, and are not run again."""
 
@@ -18,7 +18,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from accuracy_runs import Runs, accuracy_of, curves, end_of, seconds_to, spread  # noqa: E402
+from accuracy_runs import (Runs, accuracy_of, curves, end_of, mean_over_time, over_time, seconds_to,  # noqa: E402
+                           spread)
+from choices import several_of  # noqa: E402
 from local_cluster import Broken, Cluster, exit_on_signals  # noqa: E402
 from plots import Bars, Lines, write_plots  # noqa: E402
 from weir_api import ENDED, Api, poll  # noqa: E402
@@ -26,6 +28,7 @@ from weir_api import ENDED, Api, poll  # noqa: E402
 DOCUMENT = ROOT / "docs" / "esync.md"
 IMAGES = ROOT / "docs" / "images"
 WORKERS = 6
+BATCH = 32  # of a worker
 # The fast workers wait, too: two cores then have time for all six.
 SLOWDOWN = [4, 4, 4, 4, 40, 40]
 LINK_RATE = ["200mbit"] * 4 + ["20mbit"] * 2
@@ -73,7 +76,7 @@ def spec_of(method: str, partition: str, seed: int, rate: float) -> dict:
         "model": {"name": "lenet"},
         "dataset": {"name": "fashion-mnist", "partition": partition},
         "training": {"mode": mode, "params": params | {"slowdown": SLOWDOWN, "link_rate": LINK_RATE},
-                     "epochs": 1000, "batch_size": 32, "seed": seed,
+                     "epochs": 1000, "batch_size": BATCH, "seed": seed,
                      "optimizer": {"name": "sgd", "lr": rate, "momentum": 0.9}},
         "compression": compression,
         "resources": {"workers": WORKERS},
@@ -88,10 +91,11 @@ def last(api: Api, job_id: str, name: str, worker: int) -> float:
     return points[-1][3] if points else 0
 
 
-def mean(api: Api, job_id: str, name: str, worker: int) -> float:
-    """Over the whole training."""
-    points = api.series(job_id, name, worker)
-    return statistics.mean(point[3] for point in points) if points else 0
+def compute_share(compute: list[tuple[float, float]], wait: list[tuple[float, float]]) -> float:
+    """Of its time, from what a worker's steps took on average until each moment since the one before."""
+    shares = [(second, computing / (computing + waiting) if computing + waiting > 0 else 0)
+              for (second, computing), (_, waiting) in zip(compute, wait)]
+    return mean_over_time(shares)
 
 
 def measure(cluster: Cluster, spec: dict, target: float, seconds: float) -> dict:
@@ -121,26 +125,35 @@ def measure(cluster: Cluster, spec: dict, target: float, seconds: float) -> dict
     wall = accuracy[-1][0] if accuracy else seconds
     ranks = range(WORKERS)
     sent = [last(api, job["id"], "bytes_sent", rank) for rank in ranks]
-    shares = []
-    for rank in ranks:
-        compute, wait = (mean(api, job["id"], f"{what}_seconds", rank) for what in ("compute", "wait"))
-        shares.append(round(compute / (compute + wait), 4) if compute + wait > 0 else 0)
+    rates = [mean_over_time(over_time(api, job["id"], "samples_per_second", rank)) for rank in ranks]
+    shares = [compute_share(*(over_time(api, job["id"], f"{what}_seconds", rank) for what in ("compute", "wait")))
+              for rank in ranks]
     return {"accuracy": accuracy, "steps": job["step"], "megabytes_per_second": round(sum(sent) / wall / 1e6, 3),
-            "samples_per_second": round(sum(mean(api, job["id"], "samples_per_second", r) for r in ranks), 1),
-            "compute_shares": shares}
+            "mean_samples_per_second": round(sum(rates), 1), "compute_shares": [round(share, 4) for share in shares]}
+
+
+def samples_per_second(run: dict) -> float:
+    """Of a run that has no mean over time: counted from the steps that all workers had made."""
+    if "mean_samples_per_second" in run:
+        return run["mean_samples_per_second"]
+    return run["steps"] * WORKERS * BATCH / run["accuracy"][-1][0]
+
+
+def by_method(runs: Runs, partition: str) -> dict[str, list[dict]]:
+    """The runs that the document shows, of each method that has any."""
+    return {m: found for m in METHODS if (found := of_chosen_rate(runs, m, partition))}
 
 
 def table(runs: Runs, partition: str) -> str:
     target = TARGETS[partition]
     lines = [f"| | learning rate | seconds to {target:.0%} | sooner than `sync` | accuracy at the end, % | samples/s "
              "| MB/s sent | compute share, fast and slow workers |", "|---" * 8 + "|"]
-    times_of = lambda method: [seconds_to(run["accuracy"], target) for run in of_chosen_rate(runs, method, partition)]
+    of_methods = by_method(runs, partition)
+    times_of = lambda method: [seconds_to(run["accuracy"], target) for run in of_methods.get(method, [])]
     base = times_of("sync")
-    for method in METHODS:
-        found, times = of_chosen_rate(runs, method, partition), times_of(method)
+    for method, found in of_methods.items():
+        times = times_of(method)
         reached = [t for t in times if t is not None]
-        if not found:
-            continue
         cell = spread(reached, ".1f") if reached else "never"
         if reached and len(reached) < len(times):
             cell += f", {len(reached)} of {len(times)}"
@@ -151,38 +164,39 @@ def table(runs: Runs, partition: str) -> str:
                   for begin, end in ((0, 4), (4, WORKERS))]
         lines.append(f"| {method} | {found[0]['rate']} | {cell} | {sooner} "
                      f"| {spread([100 * end_of(run['accuracy']) for run in found], '.1f')} "
-                     f"| {spread([run['samples_per_second'] for run in found], ',.0f')} "
+                     f"| {spread([samples_per_second(run) for run in found], ',.0f')} "
                      f"| {spread([run['megabytes_per_second'] for run in found], '.2f')} "
                      f"| {shares[0]:.2f}, {shares[1]:.2f} |")
+    if any("mean_samples_per_second" not in run for found in of_methods.values() for run in found):
+        lines += ["", COUNTED]
     return "\n".join(lines)
 
 
 def plot(runs: Runs) -> None:
     panels: list[Lines | Bars] = []
     for partition, words in PARTITIONS.items():
-        of_methods = {m: found for m in METHODS if (found := of_chosen_rate(runs, m, partition))}
-        if of_methods:
+        if of_methods := by_method(runs, partition):
             lines, bands = curves(of_methods, [float(second) for second in range(1, 1000)])
             panels.append(Lines(f"Accuracy in %, examples {words}", "seconds", lines, bands))
-    of_methods = {m: found for m in METHODS if (found := of_chosen_rate(runs, m, "iid"))}
-    for title, name in (("Throughput, samples per second", "samples_per_second"),
-                        ("Traffic, MB per second", "megabytes_per_second")):
-        values = {m: [run[name] for run in found] for m, found in of_methods.items()}
-        panels.append(Bars(title, {m: [statistics.median(v)] for m, v in values.items()},
-                           {m: [(min(v), max(v))] for m, v in values.items()}))
-    panels.append(Bars("Share of its time in which each worker computes; the last two are slow",
-                       {m: [statistics.median(run["compute_shares"][rank] for run in found)
-                            for rank in range(WORKERS)] for m, found in of_methods.items()}))
+    if of_methods := by_method(runs, "iid"):
+        for title, figure in (("Throughput, samples per second", samples_per_second),
+                              ("Traffic, MB per second", lambda run: run["megabytes_per_second"])):
+            values = {m: [figure(run) for run in found] for m, found in of_methods.items()}
+            panels.append(Bars(title, {m: [statistics.median(v)] for m, v in values.items()},
+                               {m: [(min(v), max(v))] for m, v in values.items()}))
+        panels.append(Bars("Share of its time in which each worker computes; the last two are slow",
+                           {m: [statistics.median(run["compute_shares"][rank] for run in found)
+                                for rank in range(WORKERS)] for m, found in of_methods.items()}))
     write_plots(IMAGES / "esync.svg", "Six workers, two of them ten times slower", panels)
 
 
 def write_document(runs: Runs) -> None:
-    parts = [DOCUMENT_HEAD]
-    for partition, words in PARTITIONS.items():
-        if runs.of(partition=partition):
-            parts.append(f"## Examples {words}\n\n{table(runs, partition)}\n")
-    DOCUMENT.write_text("\n".join(parts))
-    plot(runs)
+    """Unless there is nothing to show yet."""
+    sections = [f"## Examples {words}\n\n{table(runs, partition)}\n"
+                for partition, words in PARTITIONS.items() if by_method(runs, partition)]
+    if sections:
+        plot(runs)
+        DOCUMENT.write_text("\n".join([DOCUMENT_HEAD, *sections]))
 
 
 DOCUMENT_HEAD = f"""# Workers of different speed: ESync's experiment
@@ -190,27 +204,34 @@ DOCUMENT_HEAD = f"""# Workers of different speed: ESync's experiment
 `make esync` writes this page from the metrics that the head has stored of each job; the runs are in
 [esync.jsonl](esync.jsonl).
 
-LeNet on Fashion-MNIST, {WORKERS} workers on one machine, batch 32, SGD with momentum 0.9. Each way of training has that
-learning rate of {', '.join(map(str, RATES))} with which it came to the accuracy first in a training with another seed,
-{SEED_OF_CHOICE}; `dc-asgd` has that of `async`, and `esync` with compression that of `esync`.
+LeNet on Fashion-MNIST, {WORKERS} workers on one machine, batch {BATCH}, SGD with momentum 0.9. Each way of training
+has that learning rate of {', '.join(map(str, RATES))} with which it came to the accuracy first in a training with
+another seed, {SEED_OF_CHOICE}; `dc-asgd` has that of `async`, and `esync` with compression that of `esync`.
 Computing takes {', '.join(str(s) for s in SLOWDOWN)} times as long as it would (`training.params.slowdown`): the
 speeds are 1:1:1:1:10:10. The links of the fast workers carry 200 Mbit/s, those of the slow ones 20 (`link_rate`).
 `sync` averages gradients in every step, `local_sgd` models after 8 steps of each worker, `async` and `dc-asgd` (lambda
 0.04) have one parameter server. `topk` sends 4 % of the entries, and with `adapt_compression` workers with slow links
-fewer. An accuracy counts as reached when the mean of three evaluations in a row is as high. Medians of the seeds, with
-the smallest and the largest.
+fewer. An accuracy counts as reached when the mean of three evaluations in a row is as high. A training ends 1.3 times
+as long after its start as it took to the accuracy, and 3 s, but not before {SECONDS_MIN} s; the accuracy at the end is
+the mean of its last three evaluations, at different times for different rows. Medians of the seeds, with the smallest
+and the largest.
 
 ![accuracy over time, throughput, traffic and compute shares](images/esync.svg)
 """
 
+# For runs from before samples/s were a mean over time: the mean of the rates of single steps, which they have,
+# overstates ways that wait seldom.
+COUNTED = """Samples/s are counted from the steps that all workers had made: up to 5 % too few where workers do not wait
+for each other. They are measured as means over time when the experiment is run again."""
+
 
 def main() -> int:
-    names = lambda words: [name for name in words.split(",") if name]
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--methods", type=lambda words: words.split(";"), default=list(METHODS),
+    parser.add_argument("--methods", type=several_of(METHODS, ";"), default=list(METHODS),
                         help=f"with ; between them, of {'; '.join(METHODS)}")
-    parser.add_argument("--partitions", type=names, default=list(PARTITIONS))
-    parser.add_argument("--seeds", type=lambda words: [int(n) for n in names(words)], default=[1, 2, 3])
+    parser.add_argument("--partitions", type=several_of(PARTITIONS), default=list(PARTITIONS),
+                        help=f"of {','.join(PARTITIONS)}")
+    parser.add_argument("--seeds", type=lambda words: [int(n) for n in words.split(",")], default=[1, 2, 3])
     parser.add_argument("--seconds", type=float, default=160, help="of a training, at most")
     parser.add_argument("--again", action="store_true", help="also what has been run before")
     options = parser.parse_args()
@@ -238,8 +259,7 @@ def main() -> int:
         print(f"esync: {error}", file=sys.stderr)
         return 1
     finally:
-        if runs.all:
-            write_document(runs)
+        write_document(runs)
     return 0
 
 
