@@ -158,7 +158,11 @@ net::awaitable<Result<void>> ClusterHead::recover() {
   store.observe([stream = services_.stream](const std::vector<StreamItem>& items) { stream->publish(items); });
   auto nodes = co_await store.nodes();
   if (!nodes) co_return nodes.error();
-  if (auto taken = co_await store.commit(nodes_.recover(std::move(*nodes))); !taken) co_return taken;
+  if (auto taken = co_await store.commit(nodes_.recover(std::move(*nodes))); !taken) {
+    if (taken.error().code != Errc::exhausted) co_return taken;
+    spdlog::error("head: that nodes are lost cannot be recorded yet: {}", taken.error().message());
+    // A node that joins again is recorded anew, and of the others the next start finds the same.
+  }
   if (auto recovered = co_await jobs_.recover(); !recovered) co_return recovered;
   tasks_.spawn("watch nodes", watch_nodes());
   co_return Result<void>();

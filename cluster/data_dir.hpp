@@ -17,7 +17,7 @@ inline constexpr std::string_view node_secret_file = "node_secret";
 /// `jobs/<id>/...`, `endpoints.json`, `lock`. The lock ends with the process, however it dies.
 class DataDir {
  public:
-  /// Creates the directory (mode 0700) if needed and locks it. Fails with: io (cannot be created or written), conflict
+  /// Creates the directory (mode 0700) if needed and locks it. Fails with: io (cannot be created or opened), conflict
   /// (another head uses it; the text has its process id).
   static Result<DataDir> open(std::filesystem::path path);
 

@@ -70,6 +70,12 @@ class Jobs {
     std::optional<protocol::TrainingShape> shape;      ///< empty if unknown
     std::optional<std::filesystem::path> resume_from;  ///< the checkpoint of another job that it goes on from
   };
+  /// A job that ran when the head was killed.
+  struct Interrupted {
+    JobRecord job;
+    JobRun::Ending ending;
+    std::vector<Change> workers;  ///< that they have ended
+  };
 
   /// Normalizes and checks a spec, and finds the checkpoint it resumes from.
   net::awaitable<Result<Checked>> check(nlohmann::json spec);
@@ -92,10 +98,10 @@ class Jobs {
   void enqueue(JobRun::Plan plan);
 
   // Of recover().
-  net::awaitable<Result<void>> end_interrupted(JobRecord job, std::vector<Change>& changes);
+  net::awaitable<Result<void>> end_interrupted(JobRecord job, std::vector<Interrupted>& interrupted);
   net::awaitable<Result<void>> queue_again(JobRecord job);
   net::awaitable<Result<Figures::Past>> past_of(const JobRecord& job) const;
-  net::awaitable<void> end_waiting(JobRecord job, JobRun::Ending ending);
+  net::awaitable<void> end_waiting(JobRecord job, JobRun::Ending ending, std::vector<Change> more);
   net::awaitable<Result<void>> remove_leftovers(std::string id);
   net::awaitable<Result<void>> end_removals();
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/errc.hpp"
 #include "cluster/job_files.hpp"
 #include "cluster/jobs.hpp"
 #include "cluster/run_on.hpp"
@@ -9,31 +10,43 @@ namespace weir::cluster {
 net::awaitable<Result<void>> Jobs::recover() {
   auto unfinished = co_await services_.store->unfinished_jobs();
   if (!unfinished) co_return unfinished.error();
-  std::vector<Change> changes;
+  std::vector<Interrupted> interrupted;
   for (auto& job : *unfinished) {
     if (auto removed = co_await remove_leftovers(job.id); !removed) co_return removed;
     const bool ran = job.state == JobState::running && job.phase != JobPhase::recovering;
-    auto done = ran ? co_await end_interrupted(std::move(job), changes) : co_await queue_again(std::move(job));
+    auto done = ran ? co_await end_interrupted(std::move(job), interrupted) : co_await queue_again(std::move(job));
     if (!done) co_return done;
   }
-  if (auto committed = co_await services_.store->commit(std::move(changes)); !committed) co_return committed;
+  std::vector<Change> changes;
+  for (const auto& [job, ending, workers] : interrupted) {
+    changes.insert(changes.end(), workers.begin(), workers.end());
+    for (auto& change : changes_of_end(job, ending)) changes.push_back(std::move(change));
+  }
+  if (auto committed = co_await services_.store->commit(std::move(changes)); !committed) {
+    if (committed.error().code != Errc::exhausted) co_return committed;
+    for (auto& [job, ending, workers] : interrupted) {  // they end once there is room
+      tasks_.spawn("end", end_waiting(std::move(job), std::move(ending), std::move(workers)));
+    }
+  }
   co_return co_await end_removals();
 }
 
-net::awaitable<Result<void>> Jobs::end_interrupted(JobRecord job, std::vector<Change>& changes) {
+net::awaitable<Result<void>> Jobs::end_interrupted(JobRecord job, std::vector<Interrupted>& interrupted) {
   auto workers = co_await services_.store->workers(job.id);
   if (!workers) co_return workers.error();
+  Interrupted one;
   for (auto& worker : *workers) {
     if (worker.state == WorkerState::exited) continue;
     worker.state = WorkerState::exited;
     worker.ended_at = services_.now();
-    changes.push_back(change::PutWorker{std::move(worker)});
+    one.workers.push_back(change::PutWorker{std::move(worker)});
   }
-  JobRun::Ending ending{JobState::failed, "the head restarted while the job ran"};
+  one.ending = {JobState::failed, "the head restarted while the job ran"};
   if (job.phase == JobPhase::stopping) {
-    ending = {JobState::stopped, "stopped on request; the head restarted before the job had ended"};
+    one.ending = {JobState::stopped, "stopped on request; the head restarted before the job had ended"};
   }
-  for (auto& change : changes_of_end(std::move(job), std::move(ending))) changes.push_back(std::move(change));
+  one.job = std::move(job);
+  interrupted.push_back(std::move(one));
   co_return Result<void>();
 }
 
@@ -44,7 +57,8 @@ net::awaitable<Result<void>> Jobs::queue_again(JobRecord job) {
   if (!checked->problems.empty()) {  // the catalog has changed since
     const auto& problem = checked->problems.front();
     JobRun::Ending ending{JobState::failed, problem.pointer + " " + problem.message};
-    tasks_.spawn("end", end_waiting(std::move(job), std::move(ending)));
+    std::vector<Change> no_more;
+    tasks_.spawn("end", end_waiting(std::move(job), std::move(ending), std::move(no_more)));
     co_return Result<void>();
   }
   auto checkpoints = co_await services_.store->checkpoints(job.id);
@@ -61,10 +75,9 @@ net::awaitable<Result<void>> Jobs::queue_again(JobRecord job) {
   co_return Result<void>();
 }
 
-net::awaitable<void> Jobs::end_waiting(JobRecord job, JobRun::Ending ending) {
+net::awaitable<void> Jobs::end_waiting(JobRecord job, JobRun::Ending ending, std::vector<Change> more) {
   const auto id = job.id;
-  std::vector<Change> no_more;
-  co_await end(std::move(job), std::move(ending), std::move(no_more));
+  co_await end(std::move(job), std::move(ending), std::move(more));
   co_await remove_resume_file(id);
 }
 

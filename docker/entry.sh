@@ -14,7 +14,9 @@ case ${1:-} in
       od -An -N32 -tx1 /dev/urandom | tr -d ' \n' > "$shared.new"
       mv "$shared.new" "$shared"
     fi
-    cp "$shared" "$WEIR_DATA_DIR/node_secret"
+    own=$WEIR_DATA_DIR/node_secret
+    # Written only if it must be, and whole or not at all: the disk may be full.
+    cmp -s "$shared" "$own" || { cp "$shared" "$own.new" && mv "$own.new" "$own"; }
     # --insecure: the compose network is private to these containers, and only the HTTP port is published, on the
     # host's loopback. Every link still proves that it knows a secret.
     exec weir head --insecure --listen 0.0.0.0:6380 --http "0.0.0.0:$port" "$@" ;;

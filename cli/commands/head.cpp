@@ -96,15 +96,13 @@ net::awaitable<int> serve(const Settings& settings, const Options& options, clus
     code = complain(server.error());
   } else {
     const std::string control = (*head)->control_address();
-    auto published = data_dir.publish_endpoints(control, (*server)->address());
-    if (!published) {
-      code = complain(published.error());
-    } else {
-      announce(settings, options, control, **server);
-      const auto [failed, signal] = co_await signals.async_wait(nothrow);
-      if (signal == SIGINT) code = ExitCode::interrupted;
-      say("weir head: stopping");
+    if (auto published = data_dir.publish_endpoints(control, (*server)->address()); !published) {
+      say("WARNING: commands on this machine may not find this head: " + published.error().message());
     }
+    announce(settings, options, control, **server);
+    const auto [failed, signal] = co_await signals.async_wait(nothrow);
+    if (signal == SIGINT) code = ExitCode::interrupted;
+    say("weir head: stopping");
     co_await (*server)->stop();
   }
   co_await (*head)->stop();

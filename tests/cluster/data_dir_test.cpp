@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "base/errc.hpp"
+#include "tests/cluster/limited_files.hpp"
 #include "tests/cluster/temporary_dir.hpp"
 
 namespace weir::cluster {
@@ -26,6 +27,14 @@ TEST(DataDir, IsHeldByOneHeadOnly) {
     EXPECT_THAT(second.error().context, HasSubstr("process " + std::to_string(::getpid())));
   }
   EXPECT_TRUE(DataDir::open(dir.path() / "data"));
+}
+
+TEST(DataDir, IsHeldThoughNothingCanBeWrittenToIt) {
+  TemporaryDir dir;
+  const LimitedFiles none(0);
+  const auto first = DataDir::open(dir.path());
+  ASSERT_TRUE(first) << first.error().message();
+  EXPECT_EQ(DataDir::open(dir.path()).error().code, Errc::conflict);
 }
 
 TEST(DataDir, MakesATokenOnceAndKeepsItPrivate) {

@@ -253,12 +253,13 @@ FakeCluster::~FakeCluster() {
   if (head) simulation.run(head->stop());
 }
 
-void FakeCluster::start_head() {
+void FakeCluster::start_head(std::function<bool(const std::vector<Change>&)> refused) {
   const auto file = dir.path() / "now" / "weir.db";
   std::filesystem::create_directories(file.parent_path());
   store = std::make_shared<CommitLog>(open_sqlite_store({.file = file}, net::make_strand(store_process->executor()),
                                                         net::make_strand(simulation.executor()))
                                           .value());
+  store->refuse(std::move(refused));
   HeadOptions options;
   options.listen = control;
   options.data_dir = dir.path() / "now";

@@ -83,7 +83,8 @@ class FakeCluster {
   explicit FakeCluster(std::uint64_t seed = 1) : simulation(seed) { start_head(); }
   ~FakeCluster();
 
-  void start_head();
+  /// `refused`: what its store does not commit, from the beginning until it is told to accept.
+  void start_head(std::function<bool(const std::vector<Change>&)> refused = nullptr);
   /// Like kill -9: nobody is told, and everything that is not in the store is lost.
   void kill_head();
   void add_node(const std::string& name, double cpu, std::uint64_t incarnation = 0,

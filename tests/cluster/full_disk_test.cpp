@@ -174,6 +174,30 @@ TEST(FullDisk, AHeadThatStopsDoesNotWaitForRoom) {
   EXPECT_EQ(cluster.job(id).state, JobState::failed) << "it ran";
 }
 
+TEST(FullDisk, AHeadThatStartsServesAndEndsWhatRanOnceThereIsRoom) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 1000;
+  const auto ran = cluster.submit_job(2);
+  const auto waited = cluster.submit_job(1);
+  ASSERT_TRUE(cluster.await_job(ran, [](const JobRecord& job) { return job.step >= 3; }));
+  cluster.kill_head();
+  cluster.start_head(all);
+  EXPECT_EQ(cluster.node("a").state, NodeState::lost);
+  cluster.simulation.pass(10s);
+  EXPECT_EQ(cluster.job(ran).state, JobState::running);
+  EXPECT_EQ(cluster.simulation.run(cluster.head->stop_job(ran)).error().code, Errc::exhausted);
+  EXPECT_EQ(cluster.simulation.run(cluster.head->submit(FakeCluster::spec(1), "")).error().code, Errc::exhausted);
+  cluster.script.steps = 10;
+  cluster.store->accept();
+  EXPECT_EQ(cluster.await_end(waited).state, JobState::succeeded);
+  EXPECT_EQ(cluster.job(ran).state, JobState::failed);
+  EXPECT_EQ(cluster.job(ran).reason, "the head restarted while the job ran");
+  for (const auto& worker : cluster.simulation.run(cluster.head->workers(ran)).value()) {
+    EXPECT_EQ(worker.state, WorkerState::exited);
+  }
+}
+
 TEST(FullDisk, WorkersKeepWhatADiskThatIsSlowerThanTheyCannotTake) {
   FakeCluster cluster;
   cluster.add_node("a", 2);

@@ -1,9 +1,7 @@
 // What the store says of a file that it cannot write.
 
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sqlite3.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <boost/asio/strand.hpp>
@@ -14,6 +12,7 @@
 #include "cluster/sqlite_store.hpp"
 #include "cluster/store/sqlite.hpp"
 #include "runtime/testing/simulation.hpp"
+#include "tests/cluster/limited_files.hpp"
 #include "tests/cluster/temporary_dir.hpp"
 
 namespace weir::cluster {
@@ -37,26 +36,6 @@ class StoreFailures : public ::testing::Test {
   runtime::testing::Simulation simulation_{1};
   std::shared_ptr<Store> store_ =
       open_sqlite_store({.file = file()}, net::make_strand(simulation_.executor()), simulation_.executor()).value();
-};
-
-/// The files of this process are no longer than `bytes` while one of these lives.
-class LimitedFiles {
- public:
-  explicit LimitedFiles(rlim_t bytes) {
-    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &usual_), 0);
-    const rlimit small{bytes, usual_.rlim_max};
-    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
-  }
-  ~LimitedFiles() {
-    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &usual_), 0);
-    ::signal(SIGXFSZ, handler_);
-  }
-  LimitedFiles(const LimitedFiles&) = delete;
-  LimitedFiles& operator=(const LimitedFiles&) = delete;
-
- private:
-  sighandler_t handler_ = ::signal(SIGXFSZ, SIG_IGN);
-  rlimit usual_{};
 };
 
 /// All that SQLite writes is refused with this errno while one of these lives.
