@@ -46,6 +46,12 @@ Gang gang_of(const protocol::JobSpec& spec) {
   return gang;
 }
 
+/// A spec that another version may have stored, with the defaults of this one; as it is if it is not valid any more.
+json with_defaults(const json& stored, const json& catalog) {
+  json spec = stored;
+  return protocol::normalize_job_spec(spec, catalog).empty() ? spec : stored;
+}
+
 /// The parts of two specs that differ, among those that must be equal for one job to continue from the other's
 /// checkpoint.
 std::vector<std::string> differences(const json& a, const json& b) {
@@ -165,16 +171,17 @@ net::awaitable<Result<std::vector<protocol::Problem>>> Jobs::find_checkpoint(Che
       refuse("/step", "the checkpoint is of step " + std::to_string(step) + ", and this job ends after " +
                           std::to_string(steps->total) + ": ask for more epochs, or more steps, or an earlier one");
     }
-    for (const auto& pointer : differences(checked.spec, (*job)->spec)) {
+    const json before = with_defaults((*job)->spec, services_.options.catalog);
+    for (const auto& pointer : differences(checked.spec, before)) {
       refuse("", pointer + " must be as in job " + from.job_id);
     }
     if (problems.empty() && checked.shape) {
-      const auto differ = shapes_differ((*job)->spec, *checked.shape, services_.options.shape_of);
+      const auto differ = shapes_differ(before, *checked.shape, services_.options.shape_of);
       if (differ) {
         refuse("", "/dataset must have examples of the shape that job " + from.job_id + "'s have: " + *differ);
       }
     }
-    const auto groups = protocol::read_groups((*job)->spec);
+    const auto groups = protocol::read_groups(before);
     if (!groups) co_return groups.error();
     if (const auto differ = protocol::groups_differ(*groups, checked.plan.spec.resources.groups)) refuse("", *differ);
     checked.resume_from = job_files::checkpoint_file(services_.job_dir(from.job_id), step);

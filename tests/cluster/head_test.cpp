@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/errc.hpp"
+#include "cluster/store/sqlite.hpp"
 #include "protocol/safetensors.hpp"
 #include "tests/cluster/fake_cluster.hpp"
 
@@ -300,6 +301,24 @@ TEST(Head, AStoppedJobLeavesACheckpointToGoOnFrom) {
       2, {{"training", {{"max_steps", checkpoints[0].step}}}, {"checkpoint", {{"resume_from", {{"job", first}}}}}}));
   ASSERT_THAT(done.problems, SizeIs(1)) << "nothing would be left to do";
   EXPECT_EQ(done.problems[0].pointer, "/checkpoint/resume_from/step");
+}
+
+TEST(Head, AJobGoesOnFromOneThatAnEarlierVersionHasStored) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  const auto first = cluster.stopped_job(1);
+  cluster.kill_head();
+  {
+    Database database(cluster.dir.path() / "now" / "weir.db", false);
+    const std::string key = "'$.compression.aggregation'";  // as if it was not there yet
+    ASSERT_EQ(database.integer("SELECT count(*) FROM jobs WHERE json_extract(spec, " + key + ") NOT NULL"), 1);
+    database.execute("UPDATE jobs SET spec = json_remove(spec, " + key + ")");
+  }
+  cluster.start_head();
+  cluster.script.steps = 5;
+  const auto second = cluster.submit(FakeCluster::spec(1, {{"checkpoint", {{"resume_from", {{"job", first}}}}}}));
+  ASSERT_THAT(second.problems, IsEmpty()) << second.problems[0].message;
+  EXPECT_EQ(cluster.await_end(second.job->id).state, JobState::succeeded);
 }
 
 TEST(Head, AJobGoesOnWithExamplesOfTheSameShape) {
