@@ -31,11 +31,13 @@ void apply_from(std::size_t version, Database& database) {
   }
 }
 
-/// The statements that made the tables and indexes of a file, in order of their names.
+/// The statements that made the tables and indexes of a file, in order of their names; without the tables that SQLite
+/// makes for itself, as for ANALYZE.
 std::vector<std::string> schema_of(Database& database) {
   std::vector<std::string> found;
-  Statement& statement =
-      database.prepare("SELECT name || ': ' || sql FROM sqlite_schema WHERE sql NOT NULL ORDER BY 1");
+  Statement& statement = database.prepare(
+      "SELECT name || ': ' || sql FROM sqlite_schema"
+      " WHERE sql NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY 1");
   while (statement.step()) found.push_back(statement.text());
   statement.reset();
   return found;
