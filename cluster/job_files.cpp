@@ -83,7 +83,7 @@ Result<Appended> append_log(const std::filesystem::path& file, LogBegin& begin, 
   const bool follows = begin && static_cast<std::int64_t>(size - *begin - offset) >= 0;
   if (!follows) begin = size - offset;
   const std::uint64_t present = size - *begin - offset;
-  if (text.size() <= present) return Appended{size, {}};
+  if (text.size() <= present) return Appended{size, size};
   text.remove_prefix(present);
   if (auto made = make_parent(file); !made) return made.error();
   std::ofstream out(file, std::ios::binary | std::ios::app);
@@ -95,7 +95,7 @@ Result<Appended> append_log(const std::filesystem::path& file, LogBegin& begin, 
     std::filesystem::resize_file(file, size, ignored);  // a piece written in part would shift what follows
     return io_error("writing " + file.string(), number);
   }
-  return Appended{size, std::string(text)};
+  return Appended{size, size + text.size()};
 }
 
 Result<LogSlice> read_log(const std::filesystem::path& file, std::uint64_t offset, std::uint64_t limit) {

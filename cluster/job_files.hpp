@@ -33,10 +33,10 @@ using LogBegin = std::optional<std::uint64_t>;
 
 /// Appends `text`, which a process has printed from byte `offset` of its output on. Bytes that the file already has are
 /// not written again, so a repeated piece does no harm. If the file is shorter than what was written before, `begin` is
-/// moved, so that the output goes on at its end. Returns the new part and its offset in the file.
+/// moved, so that the output goes on at its end. Returns where in the file the new part begins and ends.
 struct Appended {
-  std::uint64_t offset = 0;
-  std::string text;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
 };
 Result<Appended> append_log(const std::filesystem::path& file, LogBegin& begin, std::uint64_t offset,
                             std::string_view text);

@@ -465,8 +465,8 @@ void JobRun::watch_links(runtime::Clock::duration late) {
   }
 }
 
-net::awaitable<Result<std::optional<change::Publish>>> JobRun::output(std::string worker_id, std::uint64_t offset,
-                                                                      std::string text) {
+net::awaitable<Result<std::optional<WorkerLogs::Unpublished>>> JobRun::output(std::string worker_id,
+                                                                              std::uint64_t offset, std::string text) {
   const Process* process = processes_.find(worker_id);
   if (process == nullptr) co_return std::nullopt;
   co_return co_await logs_.append(process->record.rank, offset, std::move(text));

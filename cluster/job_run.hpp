@@ -90,9 +90,10 @@ class JobRun {
   /// To be called periodically: fails the job if a worker whose link broke has not opened a new one within the time of
   /// a lease. `late` is how long the head itself did not run since the last call; that time is not counted.
   void watch_links(runtime::Clock::duration late);
-  /// Keeps what a worker has printed, see WorkerLogs::append(). The caller commits the change.
-  net::awaitable<Result<std::optional<change::Publish>>> output(std::string worker_id, std::uint64_t offset,
-                                                                std::string text);
+  /// Keeps what a worker has printed, see WorkerLogs::append(). The caller commits the item, and then says that.
+  net::awaitable<Result<std::optional<WorkerLogs::Unpublished>>> output(std::string worker_id, std::uint64_t offset,
+                                                                        std::string text);
+  void output_published(std::uint32_t rank, std::uint64_t end) { logs_.published(rank, end); }
 
   bool has_worker(const std::string& worker_id) const { return processes_.find(worker_id) != nullptr; }
   /// Its processes. Their records are without steps and figures, which workers() adds.

@@ -389,7 +389,7 @@ net::awaitable<void> Jobs::remove_resume_file(std::string id) {
 
 net::awaitable<Result<void>> Jobs::output(protocol::OutputBatch batch) {
   Result<void> taken;
-  std::vector<change::Publish> published;
+  std::vector<std::pair<std::shared_ptr<JobRun>, WorkerLogs::Unpublished>> logs;
   for (auto& chunk : batch.chunks) {
     const auto run = run_of_worker(chunk.job_id, chunk.worker_id);
     if (!run) continue;  // its job has ended: nobody reads it any more
@@ -397,19 +397,21 @@ net::awaitable<Result<void>> Jobs::output(protocol::OutputBatch batch) {
     if (!kept) {
       taken = kept.error();
     } else if (*kept) {
-      published.push_back(std::move(**kept));
+      logs.emplace_back(run, std::move(**kept));
     }
   }
   // Committed as one: on a disk that is slow to write, a commit for each of many workers would take longer than a node
   // waits with the last output of a process that has ended.
   std::vector<Change> changes;
-  for (auto& item : published) {
-    const bool may_be_removed = !runs_.contains(item.job_id) && !waiting_.contains(item.job_id);  // it has ended
-    if (!may_be_removed) changes.push_back(std::move(item));
+  for (auto& [run, log] : logs) {
+    const auto& id = run->job().id;
+    const bool may_be_removed = !runs_.contains(id) && !waiting_.contains(id);  // it has ended
+    if (!may_be_removed) changes.push_back(std::move(log.item));
   }
   if (changes.empty()) co_return taken;
   auto committed = co_await services_.store->commit(std::move(changes));
   if (!committed) co_return committed;
+  for (const auto& [run, log] : logs) run->output_published(log.rank, log.end);
   co_return taken;
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/strand.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cluster/sqlite_store.hpp"
@@ -12,7 +13,7 @@
 namespace weir::cluster {
 namespace {
 
-net::awaitable<Result<void>> outcome(net::awaitable<Result<std::optional<change::Publish>>> call) {
+net::awaitable<Result<void>> outcome(net::awaitable<Result<std::optional<WorkerLogs::Unpublished>>> call) {
   const auto appended = co_await std::move(call);
   if (!appended) co_return appended.error();
   co_return Result<void>();
@@ -68,6 +69,28 @@ TEST_F(WorkerLogsTest, ARepeatedPieceIsWrittenOnce) {
   append(logs, 8, "three\n");
   append(logs, 14, "four\n");
   EXPECT_EQ(text(), "three\nfour\n") << "also when somebody has emptied the file";
+}
+
+TEST_F(WorkerLogsTest, WhatIsNotPublishedComesAgainWithWhatFollows) {
+  WorkerLogs logs(services_, "job", 1);
+  const auto append = [&](std::uint64_t offset, std::string text) {
+    return simulation_.run(logs.append(0, offset, std::move(text))).value();
+  };
+  const auto text_of = [](const WorkerLogs::Unpublished& log) {
+    return nlohmann::json::parse(log.item.data).at("text").get<std::string>();
+  };
+  ASSERT_TRUE(append(0, "one\n"));
+  const auto repeated = append(0, "one\n");  // since the commit has failed
+  ASSERT_TRUE(repeated);
+  EXPECT_EQ(text_of(*repeated), "one\n");
+  const auto both = append(4, "two\n");
+  ASSERT_TRUE(both);
+  EXPECT_EQ(text_of(*both), "one\ntwo\n");
+  logs.published(0, both->end);
+  EXPECT_FALSE(append(4, "two\n"));
+  const auto third = append(8, "three\n");
+  ASSERT_TRUE(third);
+  EXPECT_EQ(text_of(*third), "three\n");
 }
 
 }  // namespace

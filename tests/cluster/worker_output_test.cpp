@@ -55,14 +55,34 @@ TEST(WorkerOutput, OfAnyNumberOfWorkersFitsAMessage) {
   }
 }
 
+bool publishes_output(const std::vector<Change>& changes) {
+  return std::ranges::any_of(changes, [](const Change& one) {
+    const auto* item = std::get_if<change::Publish>(&one);
+    return item != nullptr && item->kind == StreamKind::log;
+  });
+}
+
+TEST(WorkerOutput, WhoseCommitFailedIsOnTheStreamLater) {
+  Printing job;
+  job.cluster.store->refuse(publishes_output);
+  job.print("one\n");
+  job.cluster.store->accept();
+  job.print("two\n");
+  job.cluster.simulation.pass(10s);
+  std::string shown;
+  const auto page = job.cluster.simulation.run(job.cluster.store->stream(0, 10'000, 1 << 20)).value();
+  for (const auto& item : page.items) {
+    if (item.kind != StreamKind::log) continue;
+    const auto data = nlohmann::json::parse(item.data);
+    if (data.at("worker") != 0) continue;
+    EXPECT_EQ(data.at("offset").get<std::size_t>(), shown.size());
+    shown += data.at("text").get<std::string>();
+  }
+  EXPECT_EQ(shown, job.first_line(0) + "one\ntwo\n");
+}
+
 TEST(WorkerOutput, OfManyWorkersIsCommittedTogether) {
   Printing job(40);
-  const auto publishes_output = [](const std::vector<Change>& changes) {
-    return std::ranges::any_of(changes, [](const Change& one) {
-      const auto* item = std::get_if<change::Publish>(&one);
-      return item != nullptr && item->kind == StreamKind::log;
-    });
-  };
   const auto& commits = job.cluster.store->commits();
   const auto before = std::ranges::count_if(commits, publishes_output);
   job.print("one\n");
