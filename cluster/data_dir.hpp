@@ -17,8 +17,9 @@ inline constexpr std::string_view node_secret_file = "node_secret";
 /// `jobs/<id>/...`, `endpoints.json`, `lock`. The lock ends with the process, however it dies.
 class DataDir {
  public:
-  /// Creates the directory (mode 0700) if needed and locks it. Fails with: io (cannot be created or opened), conflict
-  /// (another head uses it; the text has its process id).
+  /// Creates the directory (mode 0700) if needed and locks it. One that is there keeps its mode: then the umask that
+  /// files are made with determines whether others may read them. Fails with: io (cannot be created or opened),
+  /// conflict (another head uses it; the text has its process id).
   static Result<DataDir> open(std::filesystem::path path);
 
   DataDir(DataDir&& other) noexcept;

@@ -44,9 +44,13 @@ void check_data_dir(const Settings& settings, Findings& findings) {
     findings.bad("data directory", dir.string() + " cannot be written", "choose another with --data-dir");
     return;
   }
-  findings.good("data directory", dir.string() + (nearest == dir ? "" : " (made when a head first starts)"));
-  const fs::path token = dir / "token";
   struct stat status {};
+  if (nearest == dir && ::stat(dir.c_str(), &status) == 0 && (status.st_mode & 077) != 0) {
+    findings.note("data directory", dir.string() + " may be looked into by others", "chmod -R go= " + dir.string());
+  } else {
+    findings.good("data directory", dir.string() + (nearest == dir ? "" : " (made when a head first starts)"));
+  }
+  const fs::path token = dir / "token";
   if (::stat(token.c_str(), &status) != 0) {
     findings.note("token", "none yet", "a head writes it when it first starts");
   } else if ((status.st_mode & 077) != 0) {

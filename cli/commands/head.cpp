@@ -1,6 +1,7 @@
+#include <sys/stat.h>
 #include <unistd.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -110,6 +111,7 @@ net::awaitable<int> serve(const Settings& settings, const Options& options, clus
 }
 
 int head(const Settings& settings, const Options& options) {
+  ::umask(077);  // what is in the data directory is of concern to nobody else, whoever has made the directory
   if (auto allowed = api::check_listen(options.listen, options.insecure, api::Listener::control); !allowed) {
     return complain(allowed.error());
   }

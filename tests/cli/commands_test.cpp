@@ -419,6 +419,7 @@ json finding(const Outcome& outcome, const std::string& what) {
 
 TEST_F(Commands, DoctorSaysWhatIsFoundAndWhatToDo) {
   write("token", "abc\n");
+  fs::permissions(dir_, fs::perms::owner_all);
   fs::permissions(file("token"), fs::perms::owner_read | fs::perms::others_read);
   FakeHttp head([](const FakeRequest&) { return answer(200, R"({"version": "9.9"})"); });
   const Outcome outcome = weir({"--data-dir", dir_, "--address", head.address(), "--json", "doctor"});
@@ -427,6 +428,10 @@ TEST_F(Commands, DoctorSaysWhatIsFoundAndWhatToDo) {
   const auto check = [&](const std::string& what) { return finding(outcome, what); };
   EXPECT_EQ(check("data directory"),
             (json{{"level", "ok"}, {"what", "data directory"}, {"found", dir_.string()}, {"advice", ""}}));
+  fs::permissions(dir_, fs::perms::others_read, fs::perm_options::add);
+  const auto open_to_all = finding(weir({"--data-dir", dir_, "--json", "doctor"}), "data directory");
+  EXPECT_EQ(open_to_all["level"], "note");
+  EXPECT_EQ(open_to_all["advice"], "chmod -R go= " + dir_.string());
   EXPECT_EQ(check("token")["level"], "bad");
   EXPECT_EQ(check("token")["advice"], "chmod 600 " + file("token"));
   EXPECT_EQ(check("head")["level"], "ok");

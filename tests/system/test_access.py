@@ -69,6 +69,12 @@ class Access(SystemTest):
         self.cluster.start_node("alpha", 1, "--secret-file", file)
         self.cluster.await_nodes("alpha")
 
+    def test_a_data_directory_that_others_have_made_has_no_files_for_them(self):
+        self.cluster.data_dir.mkdir(mode=0o755)
+        self.start()
+        found = [self.cluster.data_dir / name for name in ("weir.db", "endpoints.json", "token", "lock")]
+        self.assertEqual({file.name: file.stat().st_mode & 0o077 for file in found}, {file.name: 0 for file in found})
+
     def test_sessions_are_listed_revoked_and_outlive_the_head(self):
         self.start()
         first, second = self.log_in(), self.log_in()
