@@ -18,6 +18,8 @@ namespace {
 const std::string step_prefix = "step-";
 const std::string step_suffix = ".safetensors";
 
+constexpr std::string_view log_is_full = "\n... more output is not kept\n";
+
 /// The step in the name of a checkpoint_file().
 std::optional<std::uint64_t> step_of(std::string_view name) {
   if (!name.starts_with(step_prefix) || !name.ends_with(step_suffix)) return std::nullopt;
@@ -83,11 +85,12 @@ Result<Appended> append_log(const std::filesystem::path& file, LogBegin& begin, 
   const bool follows = begin && static_cast<std::int64_t>(size - *begin - offset) >= 0;
   if (!follows) begin = size - offset;
   const std::uint64_t present = size - *begin - offset;
-  if (text.size() <= present) return Appended{size, size};
-  text.remove_prefix(present);
+  if (text.size() <= present || size >= log_bytes_kept) return Appended{size, size};
+  std::string more(text.substr(present, log_bytes_kept - size));
+  if (more.size() == log_bytes_kept - size) more += log_is_full;
   if (auto made = make_parent(file); !made) return made.error();
   std::ofstream out(file, std::ios::binary | std::ios::app);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  out.write(more.data(), static_cast<std::streamsize>(more.size()));
   out.flush();
   if (!out) {
     const int number = errno;
@@ -95,7 +98,7 @@ Result<Appended> append_log(const std::filesystem::path& file, LogBegin& begin, 
     std::filesystem::resize_file(file, size, ignored);  // a piece written in part would shift what follows
     return io_error("writing " + file.string(), number);
   }
-  return Appended{size, size + text.size()};
+  return Appended{size, size + more.size()};
 }
 
 Result<LogSlice> read_log(const std::filesystem::path& file, std::uint64_t offset, std::uint64_t limit) {

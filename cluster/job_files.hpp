@@ -31,9 +31,13 @@ Result<void> keep_for_resume(const std::filesystem::path& checkpoint, const std:
 /// the file. Nothing until the first piece has come.
 using LogBegin = std::optional<std::uint64_t>;
 
+/// How much of what the processes of a rank print is kept.
+inline constexpr std::uint64_t log_bytes_kept = 256 << 20;
+
 /// Appends `text`, which a process has printed from byte `offset` of its output on. Bytes that the file already has are
 /// not written again, so a repeated piece does no harm. If the file is shorter than what was written before, `begin` is
-/// moved, so that the output goes on at its end. Returns where in the file the new part begins and ends.
+/// moved, so that the output goes on at its end. A log of log_bytes_kept ends with a sentence that says so, and what
+/// follows is dropped. Returns where in the file the new part begins and ends.
 struct Appended {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;

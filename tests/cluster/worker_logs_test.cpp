@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <boost/asio/strand.hpp>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -69,6 +70,23 @@ TEST_F(WorkerLogsTest, ARepeatedPieceIsWrittenOnce) {
   append(logs, 8, "three\n");
   append(logs, 14, "four\n");
   EXPECT_EQ(text(), "three\nfour\n") << "also when somebody has emptied the file";
+}
+
+TEST_F(WorkerLogsTest, ALogThatIsFullSaysSoOnceAndHoldsUpNobody) {
+  WorkerLogs logs(services_, "job", 1);
+  std::filesystem::create_directories(file().parent_path());
+  std::ofstream(file()).flush();
+  std::filesystem::resize_file(file(), job_files::log_bytes_kept - 3);
+  for (const std::uint64_t offset : {0u, 0u, 5u}) {
+    const auto answer = append(logs, offset, "12345");
+    simulation_.settle();
+    EXPECT_TRUE(**answer) << (*answer)->error().message();
+  }
+  EXPECT_EQ(job_files::read_log(file(), job_files::log_bytes_kept - 3, 1000)->text,
+            "123\n... more output is not kept\n");
+  std::filesystem::resize_file(file(), 0);
+  append(logs, 10, "it goes on\n");
+  EXPECT_EQ(text(), "it goes on\n") << "when somebody has made room";
 }
 
 TEST_F(WorkerLogsTest, WhatIsNotPublishedComesAgainWithWhatFollows) {
