@@ -59,6 +59,7 @@ class ClusterHead final : public Head {
   const nlohmann::json& catalog() const override { return services_.options.catalog; }
 
   // Called by MembershipActor and CoordinatorActor, on their strands.
+  net::awaitable<Result<void>> check_version(std::string node_name, std::string version);
   net::awaitable<Result<protocol::NodeWelcome>> join(protocol::NodeInfo info,
                                                      runtime::ActorRef<protocol::NodeAgent> agent);
   net::awaitable<Result<void>> heartbeat(protocol::NodeHeartbeat beat);

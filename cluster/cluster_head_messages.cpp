@@ -26,6 +26,10 @@ protocol::NodeWelcome welcome(const NodeRecord& node, std::vector<std::string> w
 
 // --- messages from nodes ---
 
+net::awaitable<Result<void>> ClusterHead::check_version(std::string node_name, std::string version) {
+  co_return nodes_.check_version(node_name, version);
+}
+
 net::awaitable<Result<protocol::NodeWelcome>> ClusterHead::join(protocol::NodeInfo info,
                                                                 runtime::ActorRef<protocol::NodeAgent> agent) {
   return here(join_here(std::move(info), std::move(agent)));

@@ -16,6 +16,10 @@ net::awaitable<Result<T>> refuse(Error why) {
 class MembershipActor final : public runtime::Actor<protocol::Membership> {
  public:
   explicit MembershipActor(ClusterHead& head) : head_(head) {}
+  net::awaitable<Result<void>> check_version(std::string node_name, std::string version) override {
+    if (!from_node()) return refuse<void>(no_node());
+    return head_.check_version(std::move(node_name), std::move(version));
+  }
   net::awaitable<Result<protocol::NodeWelcome>> join(protocol::NodeInfo info,
                                                      runtime::ActorRef<protocol::NodeAgent> agent) override {
     if (!from_node()) return refuse<protocol::NodeWelcome>(no_node());

@@ -108,6 +108,9 @@ net::awaitable<Result<AgentActor::Lease>> AgentActor::ask_to_join(runtime::PeerI
   Lease lease;
   lease.head = head;
   lease.membership = system().find<protocol::Membership>(head, "membership");
+  const auto membership = lease.membership.within(call_limit);
+  auto same = co_await membership.call<&protocol::Membership::check_version>(options_.name, options_.version);
+  if (!same) co_return same.error();
   lease.host = options_.host.empty() ? host_towards(head) : options_.host;
   lease.answered = clock().now();
   protocol::NodeInfo info;
@@ -125,7 +128,6 @@ net::awaitable<Result<AgentActor::Lease>> AgentActor::ask_to_join(runtime::PeerI
   }
   const std::uint64_t asked_for = info.lease_id;
   const auto announced = info.workers;
-  const auto membership = lease.membership.within(call_limit);
   auto welcome = co_await membership.call<&protocol::Membership::join>(std::move(info), self<protocol::NodeAgent>());
   if (!welcome) co_return welcome.error();
   lease.welcome = std::move(*welcome);

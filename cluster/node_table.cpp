@@ -82,14 +82,17 @@ std::vector<Change> NodeTable::recover(std::vector<NodeRecord> nodes) {
   return changes;
 }
 
+Result<void> NodeTable::check_version(const std::string& node_name, const std::string& version) const {
+  if (version == services_.options.version) return {};
+  return Error{Errc::unsupported, "node " + node_name + " runs weir " + version + ", the head " +
+                                      services_.options.version + "; install the same version on both"};
+}
+
 Result<NodeTable::Node*> NodeTable::join(protocol::NodeInfo info, runtime::ActorRef<protocol::NodeAgent> agent) {
   if (info.name.empty() || info.name.size() > name_length_max) {
     return Error{Errc::invalid_argument, "a node's name has 1 to 128 characters"};
   }
-  if (info.version != services_.options.version) {
-    return Error{Errc::unsupported, "node " + info.name + " runs weir " + info.version + ", the head " +
-                                        services_.options.version + "; install the same version on both"};
-  }
+  if (auto same = check_version(info.name, info.version); !same) return same.error();
   for (const auto& [name, amount] : info.resources) {
     if (!std::isfinite(amount) || amount < 0) {
       return Error{Errc::invalid_argument,

@@ -60,6 +60,9 @@ class NodeTable {
   /// those with one name the newest is kept. Returns the changes to commit.
   std::vector<Change> recover(std::vector<NodeRecord> nodes);
 
+  /// Whether a node of this version may join. On any thread. Fails with: unsupported (another version).
+  Result<void> check_version(const std::string& node_name, const std::string& version) const;
+
   /// Adds a node that joins, or joins again, and gives it a new lease. Its workers under an earlier lease must have
   /// been given up before.
   /// Fails with: conflict (a living node of that name), unsupported (another version), invalid_argument.

@@ -123,6 +123,10 @@ struct Membership {
   static constexpr std::string_view type_name = "membership";
   virtual ~Membership() = default;
 
+  /// Asks whether this version may join, before anything is sent that another version writes otherwise. This method
+  /// must never change. Fails with: unauthenticated, unsupported (other version).
+  virtual net::awaitable<Result<void>> check_version(std::string node_name, std::string version) = 0;
+
   /// Joins the cluster, or continues under a lease whose link broke.
   /// Fails with: unauthenticated, conflict (a living node has that name), unsupported (other version),
   /// invalid_argument.
@@ -141,7 +145,8 @@ struct Membership {
 
   static constexpr auto methods() {
     return runtime::methods<
-        runtime::Method<&Membership::join, "join">, runtime::Method<&Membership::heartbeat, "heartbeat">,
+        runtime::Method<&Membership::check_version, "check_version">, runtime::Method<&Membership::join, "join">,
+        runtime::Method<&Membership::heartbeat, "heartbeat">,
         runtime::Method<&Membership::worker_exited, "worker_exited">, runtime::Method<&Membership::output, "output">>();
   }
 };

@@ -127,11 +127,26 @@ TEST_F(Accounts, WorkerIsNoNode) {
   protocol::NodeInfo info;
   info.name = info.host = "intruder";
   info.version = "test";
+  EXPECT_EQ((call<&Membership::check_version>(membership, info.name, info.version)), Errc::unauthenticated);
   EXPECT_EQ((call<&Membership::join>(membership, info, agent)), Errc::unauthenticated);
   EXPECT_EQ((call<&Membership::heartbeat>(membership, protocol::NodeHeartbeat{})), Errc::unauthenticated);
   EXPECT_EQ((call<&Membership::worker_exited>(membership, protocol::WorkerExit{})), Errc::unauthenticated);
   EXPECT_EQ((call<&Membership::output>(membership, protocol::OutputBatch{})), Errc::unauthenticated);
   EXPECT_EQ(cluster.simulation.run(cluster.head->nodes())->size(), 1u);
+}
+
+TEST_F(Accounts, NodeOfAnotherVersionIsRefused) {
+  using protocol::Membership;
+  const auto head = link(std::string(accounts::node), "secret");
+  ASSERT_TRUE(head) << head.error().message();
+  const auto membership = intruder->find<Membership>(*head, "membership");
+  EXPECT_EQ((call<&Membership::check_version>(membership, std::string("b"), std::string("test"))), Errc{});
+  EXPECT_EQ((call<&Membership::check_version>(membership, std::string("b"), std::string("test+1"))), Errc::unsupported);
+  const auto agent = intruder->spawn<Nobody>("agent").value().as<protocol::NodeAgent>();
+  protocol::NodeInfo info;
+  info.name = info.host = "b";
+  info.version = "test+1";
+  EXPECT_EQ((call<&Membership::join>(membership, info, agent)), Errc::unsupported);
 }
 
 TEST_F(Accounts, NodeIsNoWorker) {

@@ -281,6 +281,7 @@ TEST(Survival, AReportIsAcknowledgedWhenItIsCommittedAndNotBefore) {
 class ScriptedHead final : public runtime::Actor<protocol::Membership> {
  public:
   struct Script {
+    std::optional<Error> version_fails;
     std::optional<Error> heartbeats_fail;
     std::vector<protocol::NodeInfo> joins;
     std::optional<runtime::ActorRef<protocol::NodeAgent>> agent;
@@ -290,6 +291,12 @@ class ScriptedHead final : public runtime::Actor<protocol::Membership> {
   };
   explicit ScriptedHead(Script& script) : script_(script) {}
 
+  net::awaitable<Result<void>> check_version(std::string node_name, std::string version) override {
+    EXPECT_EQ(node_name, "a");
+    EXPECT_EQ(version, "test");
+    if (script_.version_fails) co_return *script_.version_fails;
+    co_return Result<void>();
+  }
   net::awaitable<Result<protocol::NodeWelcome>> join(protocol::NodeInfo info,
                                                      runtime::ActorRef<protocol::NodeAgent> agent) override {
     script_.joins.push_back(info);
@@ -398,6 +405,16 @@ TEST(Lease, ABrokenLinkIsReplacedUnderTheSameLease) {
   EXPECT_EQ(agent.script.joins[1].workers, std::vector<std::string>{"w"});
   agent.simulation.pass(1min);
   EXPECT_TRUE(agent.worker().alive());
+}
+
+TEST(Lease, AHeadOfAnotherVersionIsToldNothingThatItMayNotUnderstand) {
+  Agent agent;
+  agent.script.version_fails = Error{Errc::unsupported, "install the same version on both"};
+  agent.simulation.transport().cut();
+  agent.simulation.pass(1min);
+  EXPECT_THAT(agent.script.joins, SizeIs(1));
+  agent.script.version_fails.reset();
+  EXPECT_TRUE(agent.simulation.run_until([&] { return agent.script.joins.size() == 2; })) << "it goes on trying";
 }
 
 TEST(Lease, AWorkerThatIsStartedWhileTheNodeLinksItselfAnewGoesOn) {
