@@ -5,6 +5,7 @@ set -eu
 umask 077
 shared=/run/weir/node_secret
 port=${WEIR_HTTP_PORT:-8265}  # where the head serves its API; the same number inside and outside, so that links hold
+head=${WEIR_HEAD:-head:6380}  # where nodes find the head
 name=${WEIR_NODE_NAME:-$(hostname)}
 
 case ${1:-} in
@@ -25,12 +26,14 @@ case ${1:-} in
     trap 'exit 0' TERM INT                        # process 1 has no default action for them
     while [ ! -s "$shared" ]; do sleep 0.2; done  # containers may start in any order
     trap - TERM INT
-    exec weir node --secret-file "$shared" --head "${WEIR_HEAD:-head:6380}" --name "$name" "$@" ;;
+    exec weir node --secret-file "$shared" --head "$head" --name "$name" "$@" ;;
   healthy)
-    # A head answers; a node, which may not ask the head's API, has its link to the head's control port (6380 is 18EC).
+    # A head answers; a node, which may not ask the head's API, has its link to the head's control port.
     case ${2:-} in
       head) exec curl -fsS -o /dev/null --max-time 3 "http://127.0.0.1:$port/readyz" ;;
-      node) exec grep -qE '^ *[0-9]+: [0-9A-F]+:[0-9A-F]+ [0-9A-F]+:18EC 01 ' /proc/net/tcp ;;
+      node)
+        control=$(printf '%04X' "${head##*:}")
+        exec grep -qsE "^ *[0-9]+: [0-9A-F]+:[0-9A-F]+ [0-9A-F]+:$control 01 " /proc/net/tcp /proc/net/tcp6 ;;
       *) echo "usage: weir-entry healthy head|node" >&2; exit 2 ;;
     esac ;;
   *) exec weir "$@" ;;
