@@ -78,8 +78,8 @@ def check_overlay(engine: Engine) -> None:
     # Docker shows `all` as -1.
     assert device["driver"] == "nvidia" and device["count"] in ("all", -1) and device["capabilities"] == ["gpu"], device
     node, cuda = together["node-1"], together["node-cuda"]
-    for key in ("read_only", "cap_drop", "security_opt", "tmpfs", "restart", "depends_on", "volumes", "command",
-                "healthcheck"):
+    for key in ("read_only", "cap_drop", "security_opt", "tmpfs", "restart", "logging", "depends_on", "volumes",
+                "command", "healthcheck"):
         assert cuda[key] == node[key], f"node-cuda has another {key} than node-1: {cuda[key]}"
 
 
