@@ -53,7 +53,7 @@ lint: ## clang-format, tests/tidy, headers alone, clang-tidy, TypeScript
 	    -P cmake/embed_text.cmake; }
 	$(SOURCES) | grep '[.]cpp$$' | grep -v '^tests/' | \
 	  xargs -n 1 -P $(JOBS) clang-tidy-$(LLVM) -p build/lint --quiet \
-	  --extra-arg-before=-include --extra-arg-before=$(CURDIR)/cmake/clang_libtorch.h \
+	  --extra-arg-before=-include --extra-arg-before="$(CURDIR)/cmake/clang_libtorch.h" \
 	  --extra-arg=-Xclang --extra-arg=-analyzer-config --extra-arg=-Xclang --extra-arg=ipa=basic-inlining
 	cd dashboard && node_modules/.bin/tsc --noEmit
 

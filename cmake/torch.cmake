@@ -5,7 +5,7 @@
 add_library(weir_torch INTERFACE)
 add_library(weir::torch ALIAS weir_torch)
 target_compile_options(weir_torch INTERFACE
-  "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-include ${PROJECT_SOURCE_DIR}/cmake/clang_libtorch.h>")
+  "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-include \"${PROJECT_SOURCE_DIR}/cmake/clang_libtorch.h\">")
 
 # One for CUDA is linked by what it consists of. Its own files for CMake look for all of the CUDA toolkit and headers
 # of cuDNN, change the flags of nvcc, and have programs look into the toolkit's folder stubs/, whose libcuda.so has no
