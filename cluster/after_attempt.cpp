@@ -116,10 +116,10 @@ std::vector<Change> Jobs::changes_of_end(JobRecord job, JobRun::Ending ending) c
 net::awaitable<void> Jobs::end(JobRecord job, JobRun::Ending ending, std::vector<Change> more) {
   const auto id = job.id;
   for (auto& change : changes_of_end(std::move(job), std::move(ending))) more.push_back(std::move(change));
-  for (;;) {
+  for (bool told = false;; told = true) {
     const auto committed = co_await services_.store->commit(more);
     if (committed || committed.error().code == Errc::cancelled || stopping_) co_return;
-    spdlog::error("job {} has ended, which cannot be recorded yet: {}", id, committed.error().message());
+    if (!told) spdlog::error("job {} has ended, which cannot be recorded yet: {}", id, committed.error().message());
     co_await services_.clock.sleep_for(retry_interval);
   }
 }
