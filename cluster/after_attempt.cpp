@@ -32,34 +32,21 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run) {
     if (run->spec().resume_from) co_await remove_resume_file(job.id);
     co_return;
   }
-  ++job.restarts;
-  job.phase = JobPhase::recovering;
-  job.reason = ending.reason;
-  job.summary["samples_per_second"] = nullptr;  // nobody trains until the next attempt does
+  begin_restart(job, std::move(ending.reason));
   JobRun::Plan plan;
+  plan.job = job;
   plan.spec = run->spec();
   plan.order = run->order();
   plan.checkpoints = run->checkpoints();
   plan.past = run->past();
   plan.resume_file = resume_file_of(job, plan.spec, plan.checkpoints);
-  std::string from = "from its beginning";
-  if (!plan.checkpoints.empty()) {
-    from = "from the checkpoint at step " + std::to_string(plan.checkpoints.back());
-  } else if (plan.resume_file) {
-    from = "from the checkpoint of job " + plan.spec.resume_from->job_id + " that it began with";
-  }
-  workers.push_back(change::PutJob{job});
-  workers.push_back(services_.event(job.id, Severity::warning, "job.restart",
-                                    "restart " + std::to_string(job.restarts) + " of " +
-                                        std::to_string(run->spec().restarts_max) + " " + from + ": " + ending.reason));
-  workers.push_back(job_item(job));
+  for (auto& change : changes_of_restart(plan)) workers.push_back(std::move(change));
   recovering_[job.id] = job;
   const auto committed = co_await services_.store->commit(workers);
   recovering_.erase(job.id);
   if (committed) workers.clear();
   runs_.erase(job.id);
   dispatch();
-  plan.job = job;
   if (run->stop_requested()) {  // requested meanwhile
     JobRun::Ending stopped{JobState::stopped, "stopped on request while it recovered"};
     co_await end(std::move(job), std::move(stopped), std::move(workers));
@@ -95,6 +82,31 @@ std::optional<std::filesystem::path> Jobs::resume_file_of(const JobRecord& job, 
   const auto dir = services_.job_dir(job.id);
   if (!checkpoints.empty()) return job_files::checkpoint_file(dir, checkpoints.back());
   return spec.resume_from ? std::optional(job_files::resume_file(dir)) : std::nullopt;
+}
+
+void Jobs::begin_restart(JobRecord& job, std::string reason) {
+  ++job.restarts;
+  job.phase = JobPhase::recovering;
+  job.reason = std::move(reason);
+  job.summary["samples_per_second"] = nullptr;  // nobody trains until the next attempt does
+}
+
+/// For a job that begin_restart() has changed.
+std::vector<Change> Jobs::changes_of_restart(const JobRun::Plan& plan) const {
+  const JobRecord& job = plan.job;
+  std::string from = "from its beginning";
+  if (!plan.checkpoints.empty()) {
+    from = "from the checkpoint at step " + std::to_string(plan.checkpoints.back());
+  } else if (plan.resume_file) {
+    from = "from the checkpoint of job " + plan.spec.resume_from->job_id + " that it began with";
+  }
+  const std::string message = "restart " + std::to_string(job.restarts) + " of " +
+                              std::to_string(plan.spec.restarts_max) + " " + from + ": " + job.reason;
+  std::vector<Change> changes;
+  changes.push_back(change::PutJob{job});
+  changes.push_back(services_.event(job.id, Severity::warning, "job.restart", message));
+  changes.push_back(job_item(job));
+  return changes;
 }
 
 std::vector<Change> Jobs::changes_of_end(JobRecord job, JobRun::Ending ending) const {

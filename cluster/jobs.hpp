@@ -25,7 +25,8 @@ class Jobs {
       : services_(services), nodes_(nodes), tasks_(services.strand, "jobs"), notices_(services.strand, "jobs") {}
 
   /// Restores the jobs of an earlier run of the head: jobs that waited, be it between two attempts, wait again; running
-  /// ones have failed, or are stopped if they were to stop. Ends the removal of jobs that it finds half done.
+  /// ones wait for another attempt if they may have one. If not they have failed, or are stopped if they were to stop.
+  /// Ends the removal of jobs that it finds half done.
   net::awaitable<Result<void>> recover();
   /// Starts no more jobs and abandons the running ones (JobRun::abandon).
   net::awaitable<void> stop();
@@ -73,8 +74,8 @@ class Jobs {
   /// A job that ran when the head was killed.
   struct Interrupted {
     JobRecord job;
-    JobRun::Ending ending;
-    std::vector<Change> workers;  ///< that they have ended
+    std::optional<JobRun::Ending> ending;  ///< nothing: it waits for another attempt
+    std::vector<Change> changes;           ///< its workers have ended, and it waits if it does
   };
 
   /// Normalizes and checks a spec, and finds the checkpoint it resumes from.
@@ -88,6 +89,8 @@ class Jobs {
   net::awaitable<void> drive(std::shared_ptr<JobRun> run);
   std::optional<std::filesystem::path> resume_file_of(const JobRecord& job, const protocol::JobSpec& spec,
                                                       std::span<const std::uint64_t> checkpoints) const;
+  static void begin_restart(JobRecord& job, std::string reason);
+  std::vector<Change> changes_of_restart(const JobRun::Plan& plan) const;
   std::vector<Change> changes_of_end(JobRecord job, JobRun::Ending ending) const;
   net::awaitable<void> end(JobRecord job, JobRun::Ending ending, std::vector<Change> more);
   net::awaitable<Result<JobRecord>> commit_stop(JobRecord job);
@@ -98,8 +101,9 @@ class Jobs {
   void enqueue(JobRun::Plan plan);
 
   // Of recover().
-  net::awaitable<Result<void>> end_interrupted(JobRecord job, std::vector<Interrupted>& interrupted);
+  net::awaitable<Result<void>> take_up_interrupted(JobRecord job, std::vector<Interrupted>& interrupted);
   net::awaitable<Result<void>> queue_again(JobRecord job);
+  net::awaitable<Result<JobRun::Plan>> plan_again(JobRecord job);
   net::awaitable<Result<Figures::Past>> past_of(const JobRecord& job) const;
   net::awaitable<void> end_waiting(JobRecord job, JobRun::Ending ending, std::vector<Change> more);
   net::awaitable<Result<void>> remove_leftovers(std::string id);

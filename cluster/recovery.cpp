@@ -14,24 +14,32 @@ net::awaitable<Result<void>> Jobs::recover() {
   for (auto& job : *unfinished) {
     if (auto removed = co_await remove_leftovers(job.id); !removed) co_return removed;
     const bool ran = job.state == JobState::running && job.phase != JobPhase::recovering;
-    auto done = ran ? co_await end_interrupted(std::move(job), interrupted) : co_await queue_again(std::move(job));
+    auto done = ran ? co_await take_up_interrupted(std::move(job), interrupted) : co_await queue_again(std::move(job));
     if (!done) co_return done;
   }
   std::vector<Change> changes;
-  for (const auto& [job, ending, workers] : interrupted) {
-    changes.insert(changes.end(), workers.begin(), workers.end());
-    for (auto& change : changes_of_end(job, ending)) changes.push_back(std::move(change));
+  for (const auto& one : interrupted) {
+    changes.insert(changes.end(), one.changes.begin(), one.changes.end());
+    if (!one.ending) continue;
+    for (auto& change : changes_of_end(one.job, *one.ending)) changes.push_back(std::move(change));
   }
   if (auto committed = co_await services_.store->commit(std::move(changes)); !committed) {
     if (committed.error().code != Errc::exhausted) co_return committed;
-    for (auto& [job, ending, workers] : interrupted) {  // they end once there is room
-      tasks_.spawn("end", end_waiting(std::move(job), std::move(ending), std::move(workers)));
+    for (auto& one : interrupted) {  // what has become of them is recorded once there is room
+      if (one.ending) {
+        tasks_.spawn("end", end_waiting(std::move(one.job), std::move(*one.ending), std::move(one.changes)));
+      } else {
+        owed_[one.job.id] = std::move(one.changes);
+        tasks_.spawn("record recovery", record_owed(one.job.id));
+      }
     }
   }
   co_return co_await end_removals();
 }
 
-net::awaitable<Result<void>> Jobs::end_interrupted(JobRecord job, std::vector<Interrupted>& interrupted) {
+/// Workers of the attempt that was interrupted may still run. They cannot take part in another one: its secret is a new
+/// one, and a node ends what it runs before it takes work of a head that does not know its lease.
+net::awaitable<Result<void>> Jobs::take_up_interrupted(JobRecord job, std::vector<Interrupted>& interrupted) {
   auto workers = co_await services_.store->workers(job.id);
   if (!workers) co_return workers.error();
   Interrupted one;
@@ -39,11 +47,24 @@ net::awaitable<Result<void>> Jobs::end_interrupted(JobRecord job, std::vector<In
     if (worker.state == WorkerState::exited) continue;
     worker.state = WorkerState::exited;
     worker.ended_at = services_.now();
-    one.workers.push_back(change::PutWorker{std::move(worker)});
+    one.changes.push_back(change::PutWorker{std::move(worker)});
   }
-  one.ending = {JobState::failed, "the head restarted while the job ran"};
+  const std::string reason = "the head restarted while the job ran";
   if (job.phase == JobPhase::stopping) {
     one.ending = {JobState::stopped, "stopped on request; the head restarted before the job had ended"};
+  } else if (job.restarts >= job.spec.at("fault_tolerance").at("max_restarts").get<std::uint32_t>()) {
+    one.ending = {JobState::failed, reason};
+  } else {
+    JobRecord again = job;
+    begin_restart(again, reason);
+    auto plan = co_await plan_again(std::move(again));
+    if (!plan && plan.error().code != Errc::unsupported) co_return plan.error();
+    if (plan) {
+      for (auto& change : changes_of_restart(*plan)) one.changes.push_back(std::move(change));
+      enqueue(std::move(*plan));
+    } else {
+      one.ending = {JobState::failed, plan.error().context};
+    }
   }
   one.job = std::move(job);
   interrupted.push_back(std::move(one));
@@ -52,14 +73,27 @@ net::awaitable<Result<void>> Jobs::end_interrupted(JobRecord job, std::vector<In
 
 /// A job that waited for room, for its first attempt or for another one.
 net::awaitable<Result<void>> Jobs::queue_again(JobRecord job) {
-  auto checked = check_alone(job.spec);
-  if (!checked) co_return checked.error();
-  if (!checked->problems.empty()) {  // the catalog has changed since
-    const auto& problem = checked->problems.front();
-    JobRun::Ending ending{JobState::failed, problem.pointer + " " + problem.message};
+  auto plan = co_await plan_again(job);
+  if (plan) {
+    enqueue(std::move(*plan));
+  } else if (plan.error().code == Errc::unsupported) {
+    JobRun::Ending ending{JobState::failed, plan.error().context};
     std::vector<Change> no_more;
     tasks_.spawn("end", end_waiting(std::move(job), std::move(ending), std::move(no_more)));
-    co_return Result<void>();
+  } else {
+    co_return plan.error();
+  }
+  co_return Result<void>();
+}
+
+/// What the next attempt of a job begins with. Fails with: unsupported (the catalog has changed, and the spec is not
+/// valid any more), and the errors of the store.
+net::awaitable<Result<JobRun::Plan>> Jobs::plan_again(JobRecord job) {
+  auto checked = check_alone(job.spec);
+  if (!checked) co_return checked.error();
+  if (!checked->problems.empty()) {
+    const auto& problem = checked->problems.front();
+    co_return Error{Errc::unsupported, problem.pointer + " " + problem.message};
   }
   auto checkpoints = co_await services_.store->checkpoints(job.id);
   if (!checkpoints) co_return checkpoints.error();
@@ -71,8 +105,7 @@ net::awaitable<Result<void>> Jobs::queue_again(JobRecord job) {
   plan.resume_file = resume_file_of(job, plan.spec, plan.checkpoints);
   plan.past = std::move(*past);
   plan.job = std::move(job);
-  enqueue(std::move(plan));
-  co_return Result<void>();
+  co_return std::move(plan);
 }
 
 net::awaitable<void> Jobs::end_waiting(JobRecord job, JobRun::Ending ending, std::vector<Change> more) {

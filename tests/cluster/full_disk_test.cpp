@@ -191,11 +191,31 @@ TEST(FullDisk, AHeadThatStartsServesAndEndsWhatRanOnceThereIsRoom) {
   cluster.script.steps = 10;
   cluster.store->accept();
   EXPECT_EQ(cluster.await_end(waited).state, JobState::succeeded);
-  EXPECT_EQ(cluster.job(ran).state, JobState::failed);
+  EXPECT_EQ(cluster.await_end(ran).state, JobState::failed);
   EXPECT_EQ(cluster.job(ran).reason, "the head restarted while the job ran");
   for (const auto& worker : cluster.simulation.run(cluster.head->workers(ran)).value()) {
     EXPECT_EQ(worker.state, WorkerState::exited);
   }
+}
+
+TEST(FullDisk, AHeadThatStartsLetsWhatRanWaitForAnotherAttempt) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 1000;
+  const auto id = cluster.submit_job(2, {{"fault_tolerance", {{"max_restarts", 1}}}});
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 3; }));
+  cluster.kill_head();
+  cluster.remove_node("a");
+  cluster.start_head(all);
+  cluster.simulation.pass(10s);
+  cluster.store->accept();
+  cluster.simulation.pass(2s);
+  EXPECT_EQ(cluster.job(id).phase, JobPhase::recovering);
+  EXPECT_THAT(messages(cluster, id, "job.restart"), SizeIs(1));
+  cluster.script.steps = 10;
+  cluster.add_node("a", 2);
+  EXPECT_EQ(cluster.await_end(id).state, JobState::succeeded);
+  EXPECT_EQ(cluster.job(id).restarts, 1u);
 }
 
 TEST(FullDisk, WorkersKeepWhatADiskThatIsSlowerThanTheyCannotTake) {

@@ -58,7 +58,7 @@ class Killed(SystemTest):
         self.cluster.start({"alpha": 2})
         api = self.cluster.api
         done = api.wait_ended(api.submit(job(workers=2, steps=10))["id"])
-        running = api.submit(job(workers=1, steps=LONG))["id"]
+        running = api.submit(job(workers=1, steps=LONG, fault_tolerance={"max_restarts": 0}))["id"]
         queued = api.submit(job(workers=2, steps=5))["id"]
         api.wait_step(running, 20)
 
@@ -90,10 +90,28 @@ class Killed(SystemTest):
         self.assertGreater(next(kept), last_sequence, "the stream goes on by the same numbers")
 
         ended = api.wait_ended(running, 60)
-        if ended["state"] == "FAILED":
-            self.assertRegex(ended["reason"], "head")
-            poll(lambda: gone(workers), 30, "workers of the job that failed are still there")
+        self.assertEqual((ended["state"], ended["reason"]), ("FAILED", "the head restarted while the job ran"))
+        poll(lambda: gone(workers), 30, "workers of the job that failed are still there")
         self.assertEqual(api.wait_ended(queued)["state"], "SUCCEEDED", "what was queued runs after the restart")
+
+    def test_head_goes_on_with_what_ran(self):
+        self.cluster.start({"alpha": 2})
+        api = self.cluster.api
+        spec = job(workers=2, steps=LONG, checkpoint={"every_steps": 10}, fault_tolerance={"max_restarts": 1})
+        job_id = api.submit(spec)["id"]
+        poll(lambda: api.get(f"/api/v1/jobs/{job_id}/checkpoints")["checkpoints"], 60, "no checkpoint")
+        workers = list(self.worker_pids(job_id).values())
+        self.cluster.head.kill()
+        self.cluster.start_head(listen=self.cluster.control, http=api.address)
+        api = self.cluster.api
+
+        again = api.wait_job(job_id, lambda job: job["phase"] == "training", 60, "a second attempt")
+        self.assertEqual(again["restarts"], 1)
+        self.assertTrue(gone(workers), "the first attempt ends before the second begins")
+        events = api.get(f"/api/v1/jobs/{job_id}/events?limit=1000")["events"]
+        (restart,) = [event["message"] for event in events if event["kind"] == "job.restart"]
+        self.assertRegex(restart, r"^restart 1 of 1 from the checkpoint at step \d+0: the head restarted")
+        api.wait_step(job_id, again["step"] + 1)
 
     def test_up_takes_all_with_it(self):
         up = self.cluster.weir("up", "--nodes", 2, "--cpus-per-node", 1, "--data-dir", self.cluster.data_dir,
