@@ -110,12 +110,28 @@ test('what the head refuses stands at its field', async ({ page }) => {
   await expect(page.locator('.field-wrong')).toContainText('must be at most 12 here');
   await expect(page.getByRole('alert')).toContainText('Request req-7');
   await picture(page, 'submit-refused');
+  await page.getByLabel(/^Workers/).fill('12');
+  await expect(page.locator('.field-wrong')).toHaveCount(0);
   await page
     .getByLabel('Job spec as JSON')
     .fill('{"model": {"name": "lenet"}, "dataset": {"name": "fashion-mnist"}, "training": {"epoch": 1}}');
   await page.getByRole('button', { name: 'Submit', exact: true }).click();
   await expect(page.locator('.faults')).toContainText('/training/epoch is not a known field');
   await expect(page.locator('.faults')).toContainText('epochs');
+});
+
+test('what was typed is there again after a look elsewhere', async ({ page, address }) => {
+  const name = page.getByRole('textbox', { name: 'Name' });
+  await name.fill('mine');
+  await page.getByRole('link', { name: 'Nodes', exact: true }).click();
+  await expect(page.getByRole('heading', { name: 'Nodes', exact: true })).toBeVisible();
+  await page.goBack();
+  await expect(name).toHaveValue('mine');
+  await page.getByRole('button', { name: 'Submit', exact: true }).click();
+  await expect(page.getByRole('heading', { level: 1 })).toContainText('mine');
+  await page.goBack();
+  await expect(page).toHaveURL(`${address}/submit`);
+  await expect(name).not.toHaveValue('mine');
 });
 
 test('a job is submitted once and its page opens', async ({ page, head, address }) => {

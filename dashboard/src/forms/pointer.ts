@@ -18,8 +18,8 @@ export function isObject(value: unknown): value is Json {
 export function getAt(document: unknown, pointer: string): unknown {
   let value = document;
   for (const token of tokens(pointer)) {
-    if (!isObject(value) || !Object.hasOwn(value, token)) return undefined;
-    value = value[token];
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, token)) return undefined;
+    value = (value as Json)[token];
   }
   return value;
 }

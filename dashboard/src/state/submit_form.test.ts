@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Job } from '../api/types';
 import type { FormField } from '../forms/job_form';
-import { startingFrom, SubmitForm, warned } from './submit_form';
+import { formFor, startingFrom, SubmitForm, warned } from './submit_form';
 
 const epochs: FormField = {
   pointer: '/training/epochs',
@@ -110,6 +110,62 @@ describe('SubmitForm', () => {
     await form.submit();
     expect(keys[0]).toBe(keys[1]);
     expect(keys[2]).not.toBe(keys[0]);
+  });
+
+  it('shows what was refused only while it is what was sent', async () => {
+    const errors = ['/training/epochs', '/training/optimizer/lr', '/exchange/widths/1'].map((pointer) => ({
+      pointer,
+      detail: 'too many',
+    }));
+    vi.stubGlobal('fetch', () => Promise.resolve(new Response(JSON.stringify({ errors }), { status: 422 })));
+    const form = new SubmitForm();
+    const told = () => [...form.faults.value.values()].flat().map(({ pointer }) => pointer);
+    form.edit('{"training": {"epochs": 3, "optimizer": {"lr": 1}}, "exchange": {"widths": [1, 2]}}');
+    await form.submit();
+    expect(told()).toEqual(['/training/epochs', '/training/optimizer/lr', '/exchange/widths/1']);
+    form.type(epochs, '2');
+    expect(told()).toEqual(['/training/optimizer/lr', '/exchange/widths/1']);
+    form.edit('{"exchange": {"widths": [1, 3]}, "training": {"optimizer": {"lr": 1}}}');
+    expect(told()).toEqual(['/training/optimizer/lr']);
+    await form.submit();
+    expect(told()).toHaveLength(3);
+  });
+
+  it('says of no other spec than the one sent that it is valid', async () => {
+    let answer: (response: Response) => void = () => {};
+    vi.stubGlobal('fetch', () => new Promise<Response>((resolve) => (answer = resolve)));
+    const form = new SubmitForm();
+    for (const edited of [false, true]) {
+      const asked = form.validate();
+      if (edited) form.type(epochs, '3');
+      answer(new Response('{"valid": true}'));
+      await asked;
+      expect(form.checked.value).toEqual(edited ? null : { valid: true });
+    }
+  });
+
+  it('is found as it was until it is submitted, and reads its shapes once', async () => {
+    const kinds = ['models', 'datasets', 'compressors', 'memories', 'modes', 'topologies'];
+    const catalog = Object.fromEntries([...kinds, 'optimizers', 'lr_schedules'].map((kind) => [kind, []]));
+    const answers: Record<string, unknown> = {
+      '/api/v1/catalog': catalog,
+      '/openapi.json': { components: { schemas: { JobSpec: {} } } },
+      '/api/v1/jobs': { id: 'a' },
+    };
+    const fetch = vi.fn((path: string) => Promise.resolve(new Response(JSON.stringify(answers[path]))));
+    vi.stubGlobal('fetch', fetch);
+    const form = formFor(null, null);
+    await form.load(null, null);
+    form.type(epochs, '3');
+    expect(formFor(null, null)).toBe(form);
+    await form.load(null, null);
+    expect(form.shown(epochs)).toBe('3');
+    expect(fetch).toHaveBeenCalledTimes(2);
+    expect((await form.submit())?.id).toBe('a');
+    const next = formFor(null, null);
+    expect(next).not.toBe(form);
+    expect(formFor('a', null)).not.toBe(next);
+    expect(formFor('a', '7')).not.toBe(formFor('a', null));
   });
 
   it('keeps what the head warns of in the submitted job', async () => {

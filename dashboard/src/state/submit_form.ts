@@ -14,6 +14,16 @@ interface Shapes {
 /** What the head has warned of in the job that was submitted last here. It says so in that answer only. */
 export const warned = signal<{ job: string; warnings: readonly Warning[] } | null>(null);
 
+/** The form that was begun last, until it is submitted: whoever looks something up meanwhile finds it as it was. */
+let kept: { of: string; form: SubmitForm } | null = null;
+
+/** The form for a new job, for an earlier one again, or for going on from a step of it. */
+export function formFor(from: string | null, step: string | null): SubmitForm {
+  const of = `${from} ${step}`;
+  if (kept?.of !== of) kept = { of, form: new SubmitForm() };
+  return kept.form;
+}
+
 /** What was typed into a field. */
 interface Typed {
   text: string;
@@ -33,20 +43,28 @@ export class SubmitForm {
   readonly checked = signal<ValidateResult | null>(null);
   readonly busy = signal(false);
   private key = idempotencyKey();
+  /** The spec that the head was asked about last. */
+  private sent: Spec = {};
 
   readonly groups = computed(() => {
     const shapes = this.shapes.data.value;
     return shapes === null ? [] : formGroups(shapes.schema, shapes.catalog, this.spec.value);
   });
 
-  /** The head's faults by the field that shows them; those of no field under "". */
+  /**
+   * The head's faults by the field that shows them; those of no field under "". One whose value was changed since is
+   * none of this spec.
+   */
   readonly faults = computed((): Map<string, Fault[]> => {
     const places = this.groups.value.flatMap((group) => group.fields.map(({ pointer }) => pointer));
-    return faultsByPlace(this.refused.value?.problem?.errors ?? [], places);
+    const faults = this.refused.value?.problem?.errors ?? [];
+    const text = (spec: Spec, { pointer }: Fault) => JSON.stringify(getAt(spec, pointer));
+    return faultsByPlace(faults.filter((fault) => text(this.sent, fault) === text(this.spec.value, fault)), places);
   });
 
-  /** Reads the catalog, and the job to start from if there is one. */
+  /** Reads, once, the catalog, and the job to start from if there is one. */
   async load(from: string | null, step: number | null): Promise<void> {
+    if (this.shapes.data.value !== null) return;
     await this.shapes.load(async (signal) => {
       const [catalog, api, job] = await Promise.all([
         get<Catalog>('/api/v1/catalog', {}, signal),
@@ -110,13 +128,16 @@ export class SubmitForm {
   }
 
   async validate(): Promise<void> {
-    this.checked.value = await this.send<ValidateResult>('/api/v1/jobs/validate', {});
+    const result = await this.send<ValidateResult>('/api/v1/jobs/validate', {});
+    if (this.sent === this.spec.value) this.checked.value = result;
   }
 
   /** Gives the new job, or null: `refused` says why. Pressing twice makes one job. */
   async submit(): Promise<Job | null> {
     const job = await this.send<Job>('/api/v1/jobs', { 'Idempotency-Key': this.key });
-    if (job !== null) warned.value = { job: job.id, warnings: job.warnings ?? [] };
+    if (job === null) return null;
+    if (kept?.form === this) kept = null;
+    warned.value = { job: job.id, warnings: job.warnings ?? [] };
     return job;
   }
 
@@ -125,8 +146,9 @@ export class SubmitForm {
     this.busy.value = true;
     this.refused.value = null;
     this.checked.value = null;
+    this.sent = this.spec.value;
     try {
-      return await request<T>('POST', path, { body: this.spec.value, headers });
+      return await request<T>('POST', path, { body: this.sent, headers });
     } catch (error) {
       this.refused.value = error instanceof ApiError ? error : new ApiError(String(error), 0, null);
       return null;

@@ -4,7 +4,7 @@ import { FormFieldView } from '../components/form_field';
 import { ValidateView } from '../components/validate_result';
 import { Card, ErrorPanel, Skeleton } from '../components/ui';
 import { navigate, route } from '../router';
-import { SubmitForm } from '../state/submit_form';
+import { formFor, type SubmitForm } from '../state/submit_form';
 import { useTitle } from '../state/hooks';
 import type { FormGroup } from '../forms/job_form';
 
@@ -12,7 +12,7 @@ export function SubmitView() {
   useTitle('Submit a job');
   const from = route.value.query.get('from');
   const step = route.value.query.get('step');
-  const form = useMemo(() => new SubmitForm(), [from, step]);
+  const form = useMemo(() => formFor(from, step), [from, step]);
   const load = () => void form.load(from, step === null ? null : Number(step));
   useEffect(load, [form]);
   const failure = form.shapes.error.value;
