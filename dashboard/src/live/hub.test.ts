@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Page, Wire } from '../../tests/wire';
 import { aliveMilliseconds, Hub, silenceMillisecondsMax, type Port } from './hub';
 import { gatheredMax, gatherMilliseconds, LiveLink } from './link';
+import { streamSilenceMillisecondsMax } from './stream';
 
 /** The two ends of a channel; messages are copied and come later, as a MessageChannel's do. */
 function channel(): [Port, Port] {
@@ -209,6 +210,18 @@ describe('Hub', () => {
     wire().open();
     await settle();
     expect(page.freshened).toBe(2);
+  });
+
+  it('gives up a stream that fell silent', async () => {
+    const { link } = tab();
+    link.follow(new Page(['jobs']));
+    await settle();
+    wire().open();
+    await settle();
+    vi.setSystemTime(Date.now() + streamSilenceMillisecondsMax + 1);
+    hub.expire();
+    await settle();
+    expect(link.status.value.state).toBe('lost');
   });
 
   it('tells every tab when the session has ended, and when somebody has logged in again', async () => {

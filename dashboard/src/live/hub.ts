@@ -68,8 +68,9 @@ export class Hub {
     this.tabOf(port);
   }
 
-  /** Forgets the tabs that fell silent. To be called every now and then. */
+  /** Forgets the tabs that fell silent, and gives up a stream that did. To be called every now and then. */
   expire(): void {
+    this.stream.check();
     const now = this.options.now();
     for (const [port, tab] of this.tabs) {
       if (now - tab.heardAt <= silenceMillisecondsMax) continue;

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { Page, Wire } from '../../tests/wire';
-import { LiveStream } from './stream';
+import { LiveStream, streamSilenceMillisecondsMax } from './stream';
 
 describe('LiveStream', () => {
   let wires: Wire[];
@@ -190,6 +190,33 @@ describe('LiveStream', () => {
     expect(page.freshened).toBe(1);
     wire().open();
     expect(page.freshened).toBe(2);
+  });
+
+  it('fails an open connection that fell silent, and goes on from where it was', async () => {
+    const page = new Page(['jobs']);
+    stream.follow(page);
+    await settle();
+    wire().open();
+    wire().send('job', 3, {});
+    for (const [kind, id] of [['beat', 7], ['beat', 8]] as const) {
+      vi.setSystemTime(Date.now() + streamSilenceMillisecondsMax);
+      stream.check();
+      expect(stream.status.state).toBe('live');
+      wire().send(kind, id, {});
+    }
+    expect(page.records, 'a heartbeat is no news').toHaveLength(1);
+    vi.setSystemTime(Date.now() + streamSilenceMillisecondsMax + 1);
+    stream.check();
+    expect([wire().readyState, stream.status.state]).toEqual([2, 'lost']);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(wire().url).toContain('last_event_id=8');
+    vi.setSystemTime(Date.now() + streamSilenceMillisecondsMax + 1);
+    stream.check();
+    expect(wires, 'one that is not open yet is left to the browser').toHaveLength(2);
+    wire().open();
+    stream.check();
+    expect(stream.status.state).toBe('live');
+    expect(page.freshened).toBe(1);
   });
 
   it('leaves out a record that is cut off and stops with the last page', async () => {

@@ -50,6 +50,8 @@ const recordKinds = [
 const opened = 1;
 const closed = 2;
 const retryMillisecondsMax = 10_000;
+/** The head says something every 15 seconds at least: a connection that was silent for so long leads nowhere. */
+export const streamSilenceMillisecondsMax = 40_000;
 /** A topic that nobody follows any more is carried this much longer: the next page often wants it again. */
 const lingerMilliseconds = 200;
 
@@ -74,6 +76,8 @@ export class LiveStream {
   private linger: ReturnType<typeof setTimeout> | null = null;
   private retry: ReturnType<typeof setTimeout> | null = null;
   private failures = 0;
+  /** When the present connection last told something. */
+  private heardAt = 0;
   private current: LiveStatus = { state: 'idle', since: 0 };
 
   constructor(private readonly options: LiveOptions) {}
@@ -108,6 +112,17 @@ export class LiveStream {
     this.lastId = null;
     this.continuous.clear();
     this.set('idle');
+  }
+
+  /**
+   * Fails a connection that is open and fell silent: a network may vanish without a word, and the browser waits. To be
+   * called every now and then.
+   */
+  check(): void {
+    const { source } = this;
+    if (source?.readyState !== opened || this.options.now() - this.heardAt <= streamSilenceMillisecondsMax) return;
+    source.close();
+    this.failed(source);
   }
 
   /** Whatever changes at once is one change of the connection. */
@@ -147,12 +162,13 @@ export class LiveStream {
     source.onerror = () => this.failed(source);
     for (const kind of recordKinds) {
       source.addEventListener(kind, (event) => {
-        this.place(event.lastEventId);
+        this.hear(event.lastEventId);
         this.deliver(kind, event.data);
       });
     }
+    source.addEventListener('beat', (event) => this.hear(event.lastEventId));
     source.addEventListener('reset', (event) => {
-      this.place(event.lastEventId);
+      this.hear(event.lastEventId);
       this.refresh(() => true);
     });
   }
@@ -167,6 +183,7 @@ export class LiveStream {
 
   private opened(): void {
     this.failures = 0;
+    this.heardAt = this.options.now();
     this.set('live');
     const begun = this.carried.filter((topic) => !this.continuous.has(topic));
     // Without a place the stream began with what happens from now on: whatever was missed must be read.
@@ -203,7 +220,8 @@ export class LiveStream {
     }
   }
 
-  private place(id: string): void {
+  private hear(id: string): void {
+    this.heardAt = this.options.now();
     if (id !== '') this.lastId = id;
   }
 
