@@ -138,7 +138,7 @@ export function elapsed(start: string | null, end: string | null, now: number): 
 /** From when a job is watched, and at which step it was then. */
 export interface Watched {
   step: number;
-  /** In milliseconds since the epoch. */
+  /** By the head's clock, in milliseconds since the epoch. */
   at: number;
 }
 

@@ -31,6 +31,17 @@ export function onUnauthorized(handler: () => void): void {
   unauthorized = handler;
 }
 
+/**
+ * By how much the head's clock is ahead of the browser's, in milliseconds. Answers tell it to the second and come some
+ * time after they were written: less than two seconds is no difference.
+ */
+export let clockSkew = 0;
+
+function compareClocks(response: Response): void {
+  const skew = Date.parse(response.headers.get('Date') ?? '') - Date.now();
+  if (Math.abs(skew - clockSkew) >= 2000) clockSkew = skew;
+}
+
 export function url(path: string, query: Query = {}): string {
   const parameters = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {
@@ -72,6 +83,7 @@ export async function request<T>(method: string, path: string, options: RequestO
       await pause(tries);
       continue;
     }
+    compareClocks(response);
     if (response.ok) return response.status === 204 ? (undefined as T) : ((await response.json()) as T);
     if (response.status === 503 && again) {
       await pause(tries);

@@ -1,3 +1,4 @@
+import { clockSkew } from '../api/client';
 import { span } from '../format';
 import { now } from '../state/clock';
 import { live, version } from '../state/session';
@@ -8,7 +9,7 @@ const patience = 1000;
 
 export function Banners() {
   const { state, since } = live.status.value;
-  const away = now.value - since;
+  const away = now.value - clockSkew - since; // the stream goes by the browser's clock
   return (
     <>
       {version.value?.insecure && (

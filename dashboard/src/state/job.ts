@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { get, request } from '../api/client';
+import { clockSkew, get, request } from '../api/client';
 import type { Follower } from '../live/stream';
 import {
   isJobRecord,
@@ -141,7 +141,7 @@ export class JobPage implements Follower {
   private watch(job: Job): void {
     // While it starts or recovers no step is done, and then it goes on from a checkpoint.
     if (job.phase !== 'training' || job.step < (this.watched?.step ?? 0)) this.watched = null;
-    if (job.phase === 'training' && job.step > 0) this.watched ??= { step: job.step, at: Date.now() };
+    if (job.phase === 'training' && job.step > 0) this.watched ??= { step: job.step, at: Date.now() + clockSkew };
   }
 
   private tookMetrics(record: MetricsRecord): void {
