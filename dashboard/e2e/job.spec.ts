@@ -40,6 +40,7 @@ test('live: a cut connection is told, and nothing is missed', async ({ page, hea
   await expect(page.locator('.stats')).toContainText('313');
   head.cut();
   await expect(page.getByRole('alert')).toContainText('Disconnected');
+  await expect(page.getByRole('alert').locator('span[aria-hidden]')).toHaveText(/for \d+ s/); // is not read out
   await picture(page, 'disconnected');
   for (let at = 314; at <= 320; ++at) step(head, at);
   head.comeBack();
@@ -220,6 +221,7 @@ test('events, checkpoints, spec', async ({ page }) => {
   await picture(page, 'job-checkpoints');
   await page.getByRole('link', { name: 'Spec' }).click();
   await expect(page.locator('pre')).toContainText('"fashion-mnist"');
+  await expect(page.getByRole('button', { name: 'Copy the spec', exact: true })).toBeVisible();
   await picture(page, 'job-spec');
 });
 

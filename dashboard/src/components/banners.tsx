@@ -21,7 +21,11 @@ export function Banners() {
       {state === 'lost' && away >= patience && (
         <div class="banner banner-lost" role="alert">
           <Icon path={icons.warn} />
-          <span>Disconnected from the head for {span(away)}. What you see is from before; it goes on by itself.</span>
+          {/* An alert is read out again whenever it changes: what is hidden from that may. */}
+          <span>
+            Disconnected from the head<span aria-hidden="true"> for {span(away)}</span>. What you see is from before; it
+            goes on by itself.
+          </span>
         </div>
       )}
     </>

@@ -130,7 +130,8 @@ export function Command({ text }: { text: string }) {
   );
 }
 
-export function CopyButton({ text }: { text: string }) {
+/** `name` says what is copied where the text is too long to be read out. */
+export function CopyButton({ text, name = text }: { text: string; name?: string }) {
   const [done, setDone] = useState(false);
   useEffect(() => {
     if (!done) return;
@@ -139,12 +140,18 @@ export function CopyButton({ text }: { text: string }) {
   }, [done]);
   // Without a secure context there is no clipboard: the text can still be selected.
   if (navigator.clipboard === undefined) return null;
+  const copy = () => {
+    navigator.clipboard.writeText(text).then(
+      () => setDone(true),
+      () => {}, // neither is there where a policy forbids it
+    );
+  };
   return (
     <button
       type="button"
       class="button-icon"
-      aria-label={done ? 'Copied' : `Copy ${text}`}
-      onClick={() => void navigator.clipboard.writeText(text).then(() => setDone(true))}
+      aria-label={done ? 'Copied' : `Copy ${name}`}
+      onClick={copy}
     >
       <Icon path={done ? icons.check : icons.copy} />
     </button>

@@ -108,7 +108,7 @@ export function JobView({ id }: { id: string }) {
         </Card>
       )}
       {tab === 'spec' && (
-        <Card title="Spec" tools={<CopyButton text={JSON.stringify(job.spec, null, 2)} />}>
+        <Card title="Spec" tools={<CopyButton text={JSON.stringify(job.spec, null, 2)} name="the spec" />}>
           <pre class="code scroll" tabIndex={0} role="region" aria-label="Job spec">
             {JSON.stringify(job.spec, null, 2)}
           </pre>
