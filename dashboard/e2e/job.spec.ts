@@ -197,6 +197,10 @@ test('logs: a live tail of few elements, found, paused, filtered, downloaded unr
   await expect(page.getByText('1 of 1 lines')).toBeVisible();
   await page.getByLabel('Next match').click();
   await expect(log.locator('mark')).toHaveText('step 2001 ');
+  await log.evaluate((box) => box.scrollTo(0, 0));
+  await expect(log.locator('mark')).toHaveCount(0);
+  await page.getByLabel('Next match').click();
+  await expect(log.locator('mark')).toHaveText('step 2001 ');
   await expect(page.getByRole('link', { name: 'Download' })).toHaveAttribute('href', /worker=2&format=text/);
   await expect(page).toHaveURL(/worker=2/);
 });

@@ -22,6 +22,7 @@ export function LogView({ job, ended, nameOf }: { job: string; ended: boolean; n
   const find = query.get('find') ?? '';
   const following = useSignal(true);
   const at = useSignal(0);
+  const jumps = useSignal(0);
   const version = logs.version.value;
   useEffect(() => logs.show(worker === null ? null : Number(worker)), [logs, worker]);
   // Paused: what is on screen stays as it was, news is counted.
@@ -41,6 +42,7 @@ export function LogView({ job, ended, nameOf }: { job: string; ended: boolean; n
     if (found.length === 0) return;
     at.value = nextMatch(at.value, by, found.length, following.value);
     following.value = false;
+    ++jumps.value;
   };
   return (
     <section class="card card-log" aria-label="Logs">
@@ -141,6 +143,7 @@ export function LogView({ job, ended, nameOf }: { job: string; ended: boolean; n
           find={find}
           all={worker === null && workers.length > 1}
           jump={following.value ? null : (found[at.value] ?? null)}
+          jumps={jumps.value}
           follow={following.value}
           version={version}
           onLeave={() => {
@@ -233,6 +236,7 @@ function Lines({
   find,
   all,
   jump,
+  jumps,
   follow,
   version,
   onLeave,
@@ -243,6 +247,8 @@ function Lines({
   find: string;
   all: boolean;
   jump: number | null;
+  /** How often a match was asked for: again, it may be the one that was scrolled away from. */
+  jumps: number;
   follow: boolean;
   version: number;
   onLeave: () => void;
@@ -299,7 +305,7 @@ function Lines({
   }, [place, view.value.top]);
   useEffect(() => {
     if (jump !== null) scrollTo(Math.max(0, place.tops[jump]! * rowHeight - view.value.height / 2));
-  }, [jump, find]);
+  }, [jump, jumps, find]);
 
   const { top, height } = view.value;
   const [from, to] = visible(

@@ -47,6 +47,22 @@ describe('LogBuffer', () => {
     expect(lines[3]).toHaveLength(4001);
   });
 
+  it('joins progress and colours that are cut between chunks', () => {
+    const buffer = new LogBuffer();
+    let offset = 0;
+    const shown = (chunk: string) => {
+      buffer.append(0, offset, chunk);
+      offset += chunk.length;
+      return buffer.lines.at(-1)?.text;
+    };
+    expect([shown('10%\r'), shown('20%\r'), shown('30%')]).toEqual(['10%', '20%', '30%']);
+    expect([shown('\r\x1b[3'), shown('2mgreen\x1b[0m\n')].at(-1)).toBe('green');
+    expect([shown('windows\r'), shown('\n')]).toEqual(['windows', 'windows']);
+    for (let part = 0; part < 5; ++part) expect(shown('x'.repeat(3000))?.length).toBeLessThanOrEqual(4001);
+    expect(shown('\rshort')).toBe('short');
+    expect(buffer.lines).toHaveLength(3);
+  });
+
   it('is bounded and keeps the newest', () => {
     const buffer = new LogBuffer();
     let offset = 0;
@@ -139,6 +155,18 @@ describe('Logs', () => {
       expect(lines(0)).toEqual(all.slice(-lines(0).length));
     }
     expect(lines(0)).toEqual(all);
+  });
+
+  it('tells how much a worker has printed by now', async () => {
+    printed = [Buffer.from('one\n')];
+    logs.fresh();
+    await settle();
+    logs.record('log', { job: 'a', worker: 0, offset: 4, text: 'two\n' });
+    logs.record('log', { job: 'a', worker: 1, offset: 0, text: 'größe\n' });
+    expect(logs.workers.value).toEqual([
+      { worker: 0, size: 8 },
+      { worker: 1, size: 8 },
+    ]);
   });
 
   it('says of which workers nothing is shown, and reads them too', async () => {

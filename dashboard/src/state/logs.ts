@@ -13,6 +13,8 @@ export interface LogLine {
 
 export const linesMax = 50_000;
 const columnsMax = 4000;
+/** Characters kept of a line that has not ended: a carriage return or an escape may be cut between two chunks. */
+const rawMax = 8192;
 const escapes = /\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-_])|[\x00-\x08\x0b-\x1f\x7f]/g;
 const encoder = new TextEncoder();
 
@@ -20,8 +22,8 @@ const encoder = new TextEncoder();
 export class LogBuffer {
   private readonly kept: LogLine[] = [];
   private nextId = 0;
-  /** Text after the last line break, by worker, and the line that shows it. */
-  private readonly open = new Map<number, LogLine>();
+  /** Text after the last line break, by worker, as it came, and the line that shows it. */
+  private readonly open = new Map<number, { line: LogLine; raw: string }>();
   /** Bytes seen, by worker; null where that cannot be told (bytes that are not UTF-8 come as another length). */
   private readonly offsets = new Map<number, number | null>();
   /** Where in a worker's output its first line here begins, in bytes; null where lines were dropped. */
@@ -95,9 +97,10 @@ export class LogBuffer {
     for (const [index, part] of parts.entries()) {
       const last = index === parts.length - 1;
       if (last && part === '') break;
-      const line = this.open.get(worker) ?? this.push(worker);
-      line.text = clean(line.text + part);
-      if (last) this.open.set(worker, line);
+      const open = this.open.get(worker) ?? { line: this.push(worker), raw: '' };
+      open.raw = writtenLast(open.raw + part).slice(0, rawMax);
+      open.line.text = clean(open.raw);
+      if (last) this.open.set(worker, open);
       else this.open.delete(worker);
     }
     if (this.kept.length > linesMax * 1.1) {
@@ -117,10 +120,14 @@ export class LogBuffer {
   }
 }
 
+/** What a progress line shows: the text after its last carriage return, but for one at the very end. */
+function writtenLast(text: string): string {
+  return text.slice(text.lastIndexOf('\r', text.length - 2) + 1);
+}
+
 /** Control characters and terminal colours are left out; a progress line keeps what was written last. */
 function clean(text: string): string {
-  const back = text.lastIndexOf('\r', text.length - 2);
-  const visible = (back >= 0 ? text.slice(back + 1) : text).replace(escapes, '');
+  const visible = writtenLast(text).replace(escapes, '');
   return visible.length > columnsMax ? `${visible.slice(0, columnsMax)}…` : visible;
 }
 
@@ -262,9 +269,10 @@ export class Logs implements Follower {
     this.told.set(record.worker, record.offset);
     if (!this.buffer.append(record.worker, record.offset, record.text)) return;
     const size = record.offset + encoder.encode(record.text).length;
-    const known = this.workers.value;
-    if (!known.some(({ worker }) => worker === record.worker)) {
-      this.workers.value = [...known, { worker: record.worker, size }].sort((a, b) => a.worker - b.worker);
+    const known = this.workers.value.find(({ worker }) => worker === record.worker);
+    if (known !== undefined) known.size = size; // shown with the next version
+    else {
+      this.workers.value = [...this.workers.value, { worker: record.worker, size }].sort((a, b) => a.worker - b.worker);
     }
     this.changed();
   }
