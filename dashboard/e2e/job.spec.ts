@@ -238,6 +238,19 @@ test('stop asks first; then the job can be deleted, and its page is left', async
   await page.keyboard.press('Escape');
   await expect(dialog).toBeHidden();
   expect(head.job('job-run').state).toBe('RUNNING');
+  const body = JSON.stringify({ type: 'about:blank', title: 'Not now', status: 409 });
+  await page.route('**/jobs/job-run/stop', (route) =>
+    route.fulfill({ status: 409, contentType: 'application/problem+json', body }),
+  );
+  for (const _ of ['for the first time', 'again']) {
+    await stop.click();
+    await expect(page.locator('.error')).toHaveCount(0);
+    await dialog.getByRole('button', { name: 'Stop the job' }).click();
+    await expect(page.locator('.error')).toContainText('Not now');
+  }
+  await page.getByRole('button', { name: 'Dismiss' }).click();
+  await expect(page.locator('.error')).toHaveCount(0);
+  await page.unrouteAll();
   await stop.click();
   await dialog.getByRole('button', { name: 'Stop the job' }).click();
   await expect(page.locator('h1 .badge')).toHaveText('STOPPED');

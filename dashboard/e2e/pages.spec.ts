@@ -87,8 +87,15 @@ test('nodes: a lost one is forgotten, here or elsewhere', async ({ page, address
   const n3 = head.nodes[2]!;
   n3.state = 'alive'; // it has joined again, and nobody here knows it yet
   await forget();
-  await expect(page.getByRole('alert')).toContainText('node n3 is alive');
+  const alert = page.getByRole('alert');
+  await expect(alert).toContainText('node n3 is alive');
+  await row(/n3/).getByRole('button', { name: 'Forget' }).click();
+  await expect(page.locator('.error')).toHaveCount(0); // it is asked for anew
+  await page.getByRole('dialog').getByRole('button', { name: 'Forget' }).click();
+  await expect(alert).toContainText('node n3 is alive');
   n3.state = 'lost';
+  await alert.getByRole('button', { name: 'Try again' }).click();
+  await expect(alert).toHaveCount(0);
   await forget();
   await expect(row(/n3/)).toHaveCount(0);
   await expect(page.getByRole('alert')).toHaveCount(0);

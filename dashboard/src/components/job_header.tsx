@@ -17,10 +17,13 @@ export function JobHeader({ page, job }: { page: JobPage; job: Job }) {
   const run = async (action: () => Promise<void>) => {
     try {
       await action();
-      failure.value = null;
     } catch (error) {
       failure.value = error instanceof ApiError ? error : new ApiError(String(error), 0, null);
     }
+  };
+  const ask = (what: 'stop' | 'delete' | null) => {
+    failure.value = null;
+    asking.value = what;
   };
   const ended = isTerminal(job.state);
   const close = () => {
@@ -42,9 +45,7 @@ export function JobHeader({ page, job }: { page: JobPage; job: Job }) {
             type="button"
             disabled={ended || job.phase === 'stopping'}
             title={ended ? 'It has ended' : ''}
-            onClick={() => {
-              asking.value = 'stop';
-            }}
+            onClick={() => ask('stop')}
           >
             <Icon path={icons.stop} /> Stop
           </button>
@@ -55,15 +56,13 @@ export function JobHeader({ page, job }: { page: JobPage; job: Job }) {
             type="button"
             disabled={!ended}
             title={ended ? '' : 'Only a job that has ended can be deleted'}
-            onClick={() => {
-              asking.value = 'delete';
-            }}
+            onClick={() => ask('delete')}
           >
             <Icon path={icons.trash} /> Delete
           </button>
         </div>
       </div>
-      {failure.value && <ErrorPanel error={failure.value} />}
+      {failure.value && <ErrorPanel error={failure.value} retry={() => ask(null)} action="Dismiss" />}
       {job.reason !== null && job.reason !== '' && (
         <p class={`reason reason-${job.state.toLowerCase()}`}>
           <b>{job.state === 'FAILED' ? 'Failed' : job.state === 'PENDING' ? 'Waiting' : 'Note'}:</b> {job.reason}

@@ -38,10 +38,13 @@ export function NodesView() {
   const shown = sliceOf(nodes ?? [], query.get('page'));
   const error = failure.value ?? list.all.error.value;
   const asked = asking.value;
+  const clear = () => {
+    failure.value = null;
+  };
   const run = async (action: () => Promise<void>) => {
+    clear();
     try {
       await action();
-      failure.value = null;
     } catch (fault) {
       failure.value = fault instanceof ApiError ? fault : new ApiError(String(fault), 0, null);
     }
@@ -54,7 +57,15 @@ export function NodesView() {
         <Find label="Find a node" />
       </div>
       <Card>
-        {error && <ErrorPanel error={error} retry={() => list.fresh()} />}
+        {error && (
+          <ErrorPanel
+            error={error}
+            retry={() => {
+              clear();
+              list.fresh();
+            }}
+          />
+        )}
         {nodes === null ? (
           !error && <Skeleton rows={4} />
         ) : nodes.length === 0 ? (
@@ -86,6 +97,7 @@ export function NodesView() {
                     node={node}
                     rates={list.ratesOf(node)}
                     onAsk={(action) => {
+                      clear();
                       asking.value = { action, node };
                     }}
                     onUndrain={() => void run(() => list.undrain(node))}
