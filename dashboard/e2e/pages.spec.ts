@@ -117,6 +117,9 @@ test('nodes: none that matches is another thing than none', async ({ page, addre
   await expect(page).toHaveURL(`${address}/nodes?q=N1`);
   await expect(page.getByRole('row', { name: /n1/ })).toBeVisible();
   await expect(page.getByRole('row', { name: /n2/ })).toHaveCount(0);
+  await search.press('Escape');
+  await expect(search).not.toBeFocused();
+  await expect(search).toHaveValue('N1');
   await search.fill('');
   await expect(page.getByRole('row', { name: /n2/ }).first()).toBeVisible();
   head.nodes.length = 0;
@@ -247,9 +250,10 @@ test('login: the token opens it, an expired session closes it', async ({ page, a
   await page.getByRole('textbox', { name: 'Token' }).fill('mock-token');
   await page.getByRole('button', { name: 'Log in' }).click();
   await expect(page.locator('tbody tr')).toHaveCount(50);
+  await page.locator('tbody a').first().focus();
   head.expired = true;
   head.cut();
-  await expect(page.getByRole('textbox', { name: 'Token' })).toBeVisible();
+  await expect(page.getByRole('textbox', { name: 'Token' })).toBeFocused();
 });
 
 test('keyboard: everywhere without a mouse', async ({ page, address }) => {
@@ -282,6 +286,7 @@ test('keyboard: everywhere without a mouse', async ({ page, address }) => {
   expect(await link()).toBe('lenet-dgc');
   await page.keyboard.press('Enter');
   await expect(page).toHaveURL(`${address}/jobs/job-run`);
+  await expect(page.getByRole('main')).toBeFocused(); // the link that had the focus is gone
   await page.keyboard.press('g');
   await page.keyboard.press('o');
   await expect(page).toHaveURL(`${address}/`);

@@ -1,4 +1,4 @@
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { Banners } from './components/banners';
 import { Help } from './components/help';
 import { Header } from './components/header';
@@ -22,6 +22,15 @@ export function App() {
   useEffect(() => {
     readVersion().catch(() => {}); // a 401 closes the session; any other failure shows on the page itself
   }, []);
+  const place = session.value === 'closed' ? 'login' : route.value.path;
+  const last = useRef(place);
+  useEffect(() => {
+    // What had the focus may be gone with the page before: the keyboard then goes on here, not above the header.
+    if (last.current !== place && document.activeElement === document.body) {
+      document.querySelector<HTMLElement>('.login input, #main')?.focus({ preventScroll: true });
+    }
+    last.current = place;
+  }, [place]);
   if (session.value === 'closed') return <LoginView />;
   return (
     <>

@@ -33,8 +33,10 @@ export function startKeys(): void {
     const field = /^(input|textarea|select)$/i.test(target.tagName) && (target as HTMLInputElement).type !== 'checkbox';
     const typing = target.isContentEditable || field;
     if (event.key === 'Escape') {
-      if (typing) target.blur();
-      else if (document.querySelector('dialog[open]') === null) escape.value?.();
+      if (typing) {
+        event.preventDefault(); // browsers empty a search
+        target.blur();
+      } else if (document.querySelector('dialog[open]') === null) escape.value?.();
       return;
     }
     if (typing || document.querySelector('dialog[open]') !== null) return;
