@@ -96,6 +96,20 @@ test('traffic: the timeline of a step, by pointer and by keyboard', async ({ pag
   await picture(page, 'job-traffic-slowest');
 });
 
+test('traffic: a step that could not be read is not one that is not there', async ({ page }) => {
+  await expect(page.getByText(/^Step 312 of worker 0/)).toBeVisible();
+  const body = JSON.stringify({ type: 'about:blank', title: 'No trace today', status: 500 });
+  await page.route('**/trace?worker=2*', (route) =>
+    route.fulfill({ status: 500, contentType: 'application/problem+json', body }),
+  );
+  await page.getByRole('combobox', { name: /^Worker/ }).selectOption('2');
+  await expect(page.getByRole('alert')).toContainText('No trace today');
+  await expect(page.getByText('No such step')).toHaveCount(0);
+  await page.unrouteAll();
+  await expect(page.getByText(/^Step 312 of worker 2/)).toBeVisible();
+  await expect(page.getByRole('alert')).toHaveCount(0);
+});
+
 test('traffic: the trace of all workers is exported', async ({ page }) => {
   const coming = page.waitForEvent('download');
   await page.getByRole('link', { name: 'Export trace' }).click();

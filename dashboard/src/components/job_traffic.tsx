@@ -134,14 +134,15 @@ function StepPart({
   name: string;
   retry: () => void;
 }) {
-  const trace = traffic.trace.data.value;
+  const known = traffic.trace.data.value;
   const error = traffic.trace.error.value;
-  if (trace === null) return error ? <ErrorPanel error={error} retry={retry} /> : <Skeleton />;
-  const step = stepOf(trace, worker);
-  if (step === null) return <Empty title={`No such step of ${name} yet`} />;
+  const failure = error && <ErrorPanel error={error} retry={retry} />;
+  if (known?.worker !== worker) return failure ?? <Skeleton />;
+  const step = stepOf(known.trace, worker);
+  if (step === null) return failure ?? <Empty title={`No such step of ${name} yet`} />;
   return (
     <>
-      {error && <ErrorPanel error={error} retry={retry} />}
+      {failure}
       <p class="faint">
         Step {count(step.step)} of {name}, {seconds(step.seconds)}. The exported trace has all workers and
         opens in Perfetto and chrome://tracing.

@@ -24,7 +24,7 @@ describe('JobTraffic', () => {
     ]);
     for (const answer of answers) answer();
     await vi.waitFor(() => expect(traffic.totals.loading.value || traffic.trace.loading.value).toBe(false));
-    expect(traffic.trace.data.value).toEqual({});
+    expect(traffic.trace.data.value).toEqual({ worker: 2, trace: {} });
     traffic.load(2, 'slowest');
     expect(asked).toHaveLength(6);
   });

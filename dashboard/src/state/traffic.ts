@@ -10,7 +10,8 @@ export const trafficInterval = 2000;
 /** What the workers of a job have exchanged, and what one of them did in one step. */
 export class JobTraffic {
   readonly totals = new Resource<Traffic>();
-  readonly trace = new Resource<Trace>();
+  /** Of one worker, which a page that has just chosen another one must know. */
+  readonly trace = new Resource<{ worker: number; trace: Trace }>();
   private readonly path: string;
   private shown = '';
 
@@ -24,7 +25,10 @@ export class JobTraffic {
     if (shown === this.shown && (this.totals.loading.value || this.trace.loading.value)) return;
     this.shown = shown;
     void this.totals.load((signal) => get<Traffic>(`${this.path}/traffic`, {}, signal));
-    void this.trace.load((signal) => get<Trace>(`${this.path}/trace`, { worker, step }, signal));
+    void this.trace.load(async (signal) => ({
+      worker,
+      trace: await get<Trace>(`${this.path}/trace`, { worker, step }, signal),
+    }));
   }
 
   /** Where the trace of all workers can be downloaded. */
