@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { ago, bytes, cores, count, elapsed, number, percent, rate, ratio, seconds, span, timeLeft } from './format';
+import { ago, bytes, cores, count, elapsed, number, percent, rate, ratio } from './format';
+import { seconds, span, time, timeLeft } from './format';
 
 describe('format', () => {
   it.each([
@@ -82,6 +83,8 @@ describe('format', () => {
     expect(ago('2026-11-21T11:59:59Z', now)).toBe('just now');
     expect(ago('2026-11-21T11:59:18Z', now)).toBe('42 s ago');
     expect(ago('2026-11-21T10:01:00Z', now)).toBe('1 h ago');
+    expect(ago('2026-11-20T12:00:01Z', now)).toBe('23 h ago');
+    expect(ago('2026-11-20T12:00:00Z', now)).toBe(time('2026-11-20T12:00:00Z'));
     expect(ago('2026-11-21T12:00:05Z', now)).toBe('just now'); // the head's clock is ahead of ours
     expect(ago('yesterday', now)).toBe('–');
     expect(span(61_000)).toBe('1 min 01 s');

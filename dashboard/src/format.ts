@@ -107,7 +107,7 @@ export function span(milliseconds: number): string {
   return seconds(Math.max(0, Math.round(milliseconds / 1000)));
 }
 
-/** How long ago, from an ISO time: "just now", "12 s ago", "3 h ago". */
+/** How long ago, from an ISO time: "just now", "12 s ago", "3 h ago"; the time itself from a day on. */
 export function ago(at: string | null | undefined, now: number): string {
   if (at === null || at === undefined) return missing;
   const then = Date.parse(at);
@@ -116,7 +116,7 @@ export function ago(at: string | null | undefined, now: number): string {
   if (past < 2) return 'just now';
   if (past < 60) return `${past} s ago`;
   if (past < 3600) return `${Math.floor(past / 60)} min ago`;
-  return past < 86_400 ? `${Math.floor(past / 3600)} h ago` : `${Math.floor(past / 86_400)} d ago`;
+  return past < 86_400 ? `${Math.floor(past / 3600)} h ago` : time(at);
 }
 
 /** Local wall-clock time, to the second: 2026-11-21 01:09:30. */
