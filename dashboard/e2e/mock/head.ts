@@ -338,7 +338,11 @@ export class MockHead {
       }
     }
     this.streams.add(stream);
-    response.on('close', () => this.streams.delete(stream));
+    const beat = setInterval(() => response.write(`id: ${this.sequence}\nevent: beat\ndata: {}\n\n`), 15_000);
+    response.on('close', () => {
+      clearInterval(beat);
+      this.streams.delete(stream);
+    });
   }
 }
 
