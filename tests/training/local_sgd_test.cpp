@@ -68,18 +68,21 @@ struct Outcome {
   std::vector<Watcher> watchers;
   std::vector<Segment> shares;
   std::vector<Result<bool>> results;
+  std::vector<std::uint64_t> sent_bytes;  ///< by rank
 };
 
 Outcome train(const protocol::JobSpec& spec, std::uint32_t ranks, const Segment& checkpoint = {},
               std::uint64_t stop_rank_1_after = 0) {
   auto group = collectives::in_process_group(ranks, 3, {.ranks_per_host = 2});
-  Outcome outcome{std::vector<Watcher>(ranks), std::vector<Segment>(ranks), std::vector<Result<bool>>(ranks, false)};
+  Outcome outcome{std::vector<Watcher>(ranks), std::vector<Segment>(ranks), std::vector<Result<bool>>(ranks, false),
+                  std::vector<std::uint64_t>(ranks)};
   run_ranks(ranks, [&](std::uint32_t rank) {
     auto replica = Replica::make(spec, rank, ranks).value();
     if (!checkpoint.empty()) replica->restore(protocol::testing::part_of(checkpoint, rank)).value();
     if (rank == 1) outcome.watchers[rank].stop_after = stop_rank_1_after;
     replica->join(*group[rank]).value();
     outcome.results[rank] = replica->mode->train(*replica, outcome.watchers[rank]);
+    outcome.sent_bytes[rank] = group[rank]->traffic().sent_bytes;
     outcome.shares[rank] = Segment::own(replica->save().value());
     replica.reset();
     group[rank]->close();
@@ -206,6 +209,35 @@ TEST(LocalSgd, AResumedJobEndsWithTheSameBytes) {
           << topology << " " << compressor << " rank " << rank;
     }
   }
+}
+
+// Five exchanges are done, so that the fourth, from which on powersgd compresses, does not come again: with a period of
+// 8 the steps so far would have had one.
+TEST(LocalSgd, ExchangesAreCountedOnWithAnotherPeriod) {
+  const auto job = [](std::uint64_t period, std::uint64_t start_step) {
+    auto spec = local_job("powersgd", {{"period", period}});
+    spec.compression.compressor.params = {{"start_step", start_step}};
+    spec.training.epochs = 10;
+    spec.training.max_steps = 40;
+    return spec;
+  };
+  const auto stopped = train(job(2, 4), 2, {}, 9);
+  EXPECT_EQ(exchanges_of(stopped.watchers[0]), (std::vector<std::uint64_t>{2, 4, 6, 8, 10}));
+  const auto checkpoint = Segment::own(protocol::join_checkpoint(stopped.shares).value().whole());
+  const auto resumed = train(job(8, 4), 2, checkpoint);
+  const auto dense = train(job(8, 1000), 2, checkpoint);
+  EXPECT_EQ(exchanges_of(resumed.watchers[0]), (std::vector<std::uint64_t>{6, 14, 22, 30})) << "steps since the stop";
+  EXPECT_LT(resumed.sent_bytes[0], dense.sent_bytes[0] / 2);
+}
+
+TEST(LocalSgd, RefusesTheStateOfAnotherMode) {
+  auto other = local_job("none", {});
+  other.training.mode = {"sync", {}};
+  const auto synchronous = train(other, 2);
+  const auto checkpoint = Segment::own(protocol::join_checkpoint(synchronous.shares).value().whole());
+  const auto restored = Replica::make(local_job("none", {{"period", 4}}), 0, 2).value()->restore(checkpoint);
+  ASSERT_FALSE(restored);
+  EXPECT_EQ(restored.error().code, Errc::malformed) << restored.error().message();
 }
 
 TEST(LocalSgd, RanksStopAtTheNextExchange) {

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <string>
 #include <utility>
 
 #include "base/errc.hpp"
+#include "training/counts.hpp"
 #include "training/exchange/stopwatch.hpp"
 #include "training/modes/own_step.hpp"
 #include "training/modes/passes.hpp"
@@ -22,9 +24,9 @@ constexpr std::string_view momentum_prefix = "outer_momentum.";
 
 }  // namespace
 
-/// The common model and its momentum.
+/// The common model, its momentum, and how often its tensors were exchanged.
 struct DiLoCo::Outer {
-  explicit Outer(const Replica& replica) : common(replica.exchanged_tensors()) {
+  explicit Outer(const Replica& replica) : common(replica.exchanged_tensors()), exchanges(common.all().size()) {
     for (const auto& parameter : replica.model->parameters()) momenta.push_back(at::zeros_like(parameter.tensor));
   }
 
@@ -50,7 +52,8 @@ struct DiLoCo::Outer {
   }
 
   CommonModel common;
-  std::vector<at::Tensor> momenta;  ///< by parameter
+  std::vector<at::Tensor> momenta;       ///< by parameter
+  std::vector<std::uint64_t> exchanges;  ///< of the whole training so far, by exchanged tensor: its parts may change
 };
 
 /// The exchanges of one call of train().
@@ -76,7 +79,8 @@ class DiLoCo::Training {
 
   Result<void> begin(std::uint32_t fragment, Step step, std::uint64_t steps_done, bool whole_period) {
     if (auto followed = outer_.common.follow(replica_.exchanged_tensors()); !followed) return followed;
-    under_way_ = {fragment, steps_done, whole_period};
+    for (const auto i : fragments_[fragment]) step.number = std::max(step.number, outer_.exchanges[i]);
+    under_way_ = {fragment, step.number, steps_done, whole_period};
     step.samples = std::exchange(samples_[fragment], 0);
     exchange_.begin(step, fragment);
     outer_.common.give(exchange_, fragments_[fragment]);
@@ -98,6 +102,7 @@ class DiLoCo::Training {
     for (const auto i : fragments_[under_way_->fragment]) {
       outer_.step(i, exchange_.means()[i].tensor, options_, under_way_->whole_period);
       outer_.common.adopt(i, kept);
+      outer_.exchanges[i] = under_way_->number + 1;
     }
     under_way_.reset();
     votes_ += agreed->votes;
@@ -116,6 +121,7 @@ class DiLoCo::Training {
  private:
   struct UnderWay {
     std::uint32_t fragment = 0;
+    std::uint64_t number = 0;
     std::uint64_t begun = 0;  ///< when so many steps were done
     bool whole_period = true;
   };
@@ -204,11 +210,6 @@ std::uint64_t DiLoCo::first_exchange(std::uint32_t fragment) const {
   return fragment == 0 ? period : period * fragment / static_cast<std::uint64_t>(options_.fragments);
 }
 
-std::uint64_t DiLoCo::exchanges_before(std::uint32_t fragment, std::uint64_t steps) const {
-  const std::uint64_t first = first_exchange(fragment);
-  return steps <= first ? 0 : (steps - 1 - first) / static_cast<std::uint64_t>(options_.period) + 1;
-}
-
 /// The fragment whose exchange begins when so many steps are done.
 std::optional<std::uint32_t> DiLoCo::due_after(std::uint64_t steps) const {
   for (std::uint32_t fragment = 0; fragment < static_cast<std::uint32_t>(options_.fragments); ++fragment) {
@@ -239,8 +240,7 @@ Result<bool> DiLoCo::train(Replica& replica, Progress& progress) {
     const auto due = due_after(done);
     const auto begin = [&](std::uint32_t fragment) {
       return exchanges.begin(fragment,
-                             {.number = exchanges_before(fragment, done),
-                              .epoch = epoch,
+                             {.epoch = epoch,
                               .learning_rate = options_.outer_lr,
                               .vote = progress.stop_wanted() ? 1.0F : 0.0F,
                               .begin = start},
@@ -273,24 +273,32 @@ ModeState DiLoCo::save() const {
   if (!outer_) return state;
   state.model = outer_->common.tensors();
   if (options_.outer_momentum != 0) state.common = outer_->momentum();
+  state.common.push_back(saved_counts(outer_->exchanges));
   return state;
 }
 
 Result<void> DiLoCo::restore(Replica& replica, std::span<const NamedTensor> common, std::span<const NamedTensor> own) {
   outer_ = std::make_unique<Outer>(replica);
+  auto exchanges = restored_counts(common, outer_->exchanges.size());
+  if (!exchanges) return exchanges.error();
+  outer_->exchanges = std::move(*exchanges);
+  std::vector<NamedTensor> momentum;
+  std::ranges::copy_if(common, std::back_inserter(momentum),
+                       [](const NamedTensor& saved) { return saved.name.starts_with(momentum_prefix); });
   const auto expected = outer_->momentum();
+  const auto fits = [&] {
+    return std::ranges::is_permutation(momentum, expected, [](const NamedTensor& saved, const NamedTensor& live) {
+      return saved.name == live.name && saved.tensor.dtype() == live.tensor.dtype() &&
+             saved.tensor.sizes() == live.tensor.sizes();
+    });
+  };
   // A job may begin to have an outer momentum where the one before had none: it begins at zero.
-  if (own.empty() && common.empty()) return {};
-  const bool fits =
-      own.empty() &&
-      std::ranges::is_permutation(common, expected, [](const NamedTensor& saved, const NamedTensor& live) {
-        return saved.name == live.name && saved.tensor.dtype() == live.tensor.dtype() &&
-               saved.tensor.sizes() == live.tensor.sizes();
-      });
-  if (!fits) return Error{Errc::malformed, "the checkpoint's outer momentum is not that of this model"};
-  for (const auto& live : expected) {
-    const auto saved = std::ranges::find(common, live.name, &NamedTensor::name);
-    at::Tensor(live.tensor).copy_(saved->tensor);
+  if (!own.empty() || (!momentum.empty() && !fits())) {
+    return Error{Errc::malformed, "the checkpoint's outer momentum is not that of this model"};
+  }
+  for (const auto& saved : momentum) {
+    const auto live = std::ranges::find(expected, saved.name, &NamedTensor::name);
+    at::Tensor(live->tensor).copy_(saved.tensor);
   }
   return {};
 }

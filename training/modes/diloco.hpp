@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -63,7 +64,6 @@ class DiLoCo final : public Mode {
 
   std::optional<std::uint32_t> due_after(std::uint64_t steps) const;
   std::uint64_t first_exchange(std::uint32_t fragment) const;
-  std::uint64_t exchanges_before(std::uint32_t fragment, std::uint64_t steps) const;
 
   const Options options_;
   std::unique_ptr<Outer> outer_;  ///< from restore() or join() on

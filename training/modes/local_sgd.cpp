@@ -1,8 +1,10 @@
 #include "training/modes/local_sgd.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "protocol/epochs.hpp"
+#include "training/counts.hpp"
 #include "training/modes/train_apart.hpp"
 
 namespace weir::training {
@@ -26,20 +28,24 @@ bool LocalSgd::exchanges_after(const Replica& replica, std::uint64_t steps) cons
          (steps - first) % static_cast<std::uint64_t>(options_.period) == 0;
 }
 
-std::uint64_t LocalSgd::rounds_before(const Replica& replica, std::uint64_t steps) const {
-  const std::uint64_t first = first_local_step(replica);
-  return std::min(steps, first) + (steps - std::min(steps, first)) / static_cast<std::uint64_t>(options_.period);
-}
-
 std::uint64_t LocalSgd::steps_of_rounds(const Replica& replica, std::uint64_t rounds) const {
   const std::uint64_t first = std::min(rounds, first_local_step(replica));
   return first + (rounds - first) * static_cast<std::uint64_t>(options_.period);
 }
 
 Result<bool> LocalSgd::train(Replica& replica, Progress& progress) {
-  return train_apart(replica, progress,
-                     {.exchanges = [&](std::uint64_t steps) { return exchanges_after(replica, steps); },
-                      .rounds_before = [&](std::uint64_t steps) { return rounds_before(replica, steps); }});
+  return train_apart(
+      replica, progress,
+      {.exchanges = [&](std::uint64_t steps) { return exchanges_after(replica, steps); }, .rounds = rounds_});
+}
+
+ModeState LocalSgd::save() const { return {.common = {saved_counts(std::array{rounds_})}}; }
+
+Result<void> LocalSgd::restore(Replica&, std::span<const NamedTensor> common, std::span<const NamedTensor>) {
+  const auto counts = restored_counts(common, 1);
+  if (!counts) return counts.error();
+  rounds_ = counts->front();
+  return {};
 }
 
 }  // namespace weir::training

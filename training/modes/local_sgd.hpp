@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "training/modes/mode.hpp"
@@ -30,15 +31,18 @@ class LocalSgd final : public Mode {
   explicit LocalSgd(Options options) : options_(options) {}
 
   Result<bool> train(Replica& replica, Progress& progress) override;
+  ModeState save() const override;
+  Result<void> restore(Replica& replica, std::span<const NamedTensor> common,
+                       std::span<const NamedTensor> own) override;
   Exchanged exchanges() const override { return type_exchanges; }
   std::uint64_t steps_of_rounds(const Replica& replica, std::uint64_t rounds) const override;
 
  private:
   bool exchanges_after(const Replica& replica, std::uint64_t steps) const;
-  std::uint64_t rounds_before(const Replica& replica, std::uint64_t steps) const;
   std::uint64_t first_local_step(const Replica& replica) const;
 
   const Options options_;
+  std::uint64_t rounds_ = 0;  ///< exchanges of the whole training so far, however long its periods were
 };
 
 }  // namespace weir::training

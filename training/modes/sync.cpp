@@ -31,10 +31,9 @@ Result<bool> Sync::train(Replica& replica, Progress& progress) {
   const auto batches = static_cast<std::size_t>(options_.accumulate);
   ensure(replica.spec.training.accumulate == batches, "a replica whose steps have as many batches as the mode's");
   if (replica.exchanges() == Exchanged::differences) {
+    std::uint64_t rounds = replica.step;
     return train_apart(replica, progress,
-                       {.batches = batches,
-                        .exchanges = [](std::uint64_t) { return true; },
-                        .rounds_before = [](std::uint64_t steps) { return steps; }});
+                       {.batches = batches, .exchanges = [](std::uint64_t) { return true; }, .rounds = rounds});
   }
   auto& exchange = *replica.exchange;
   GradientTrigger gradients(exchange, replica.model->parameters());

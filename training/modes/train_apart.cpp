@@ -34,7 +34,7 @@ Result<bool> train_apart(Replica& replica, Progress& progress, const Rhythm& rhy
     bool stops = false;
     if (exchanges) {
       if (auto followed = common.follow(replica.exchanged_tensors()); !followed) return followed.error();
-      exchange.begin({.number = rhythm.rounds_before(replica.step - 1),
+      exchange.begin({.number = rhythm.rounds++,
                       .epoch = epoch,
                       .learning_rate = 1,  // the optimizers have applied theirs
                       .vote = progress.stop_wanted() ? 1.0f : 0.0f,

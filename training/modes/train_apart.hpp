@@ -11,9 +11,9 @@ namespace weir::training {
 
 /// When ranks that step by themselves exchange.
 struct Rhythm {
-  std::size_t batches = 1;                                          ///< of a step
-  std::function<bool(std::uint64_t steps)> exchanges;               ///< when so many steps are done
-  std::function<std::uint64_t(std::uint64_t steps)> rounds_before;  ///< how often in so many steps
+  std::size_t batches = 1;                             ///< of a step
+  std::function<bool(std::uint64_t steps)> exchanges;  ///< when so many steps are done
+  std::uint64_t& rounds;                               ///< exchanges of the whole training so far; is counted on
 };
 
 /// Trains as Mode::train() says: each rank with an optimizer of its own, and a common model to which the aggregate of
