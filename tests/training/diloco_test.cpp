@@ -297,6 +297,20 @@ std::vector<std::int64_t> exchanges_in(const protocol::JobSpec& spec, const Segm
   return {first, first + 4};
 }
 
+TEST(DiLoCo, TheOuterMomentumShrinksWithThePeriod) {
+  const auto with = [](std::uint64_t period) { return diloco_job("none", {{"period", period}}); };
+  const auto checkpoint = train(with(8), 2, {.stop_after = 5}).checkpoint();
+  const auto restored = [&](std::uint64_t period) {
+    return restored_state(with(period), checkpoint, "outer_momentum.");
+  };
+  const auto saved = restored(8);
+  ASSERT_EQ(saved.size(), 4U);
+  EXPECT_GT(saved[0].abs().max().item<float>(), 0);
+  EXPECT_TRUE(same(restored(16), saved)) << "it does not grow";
+  const auto halves = restored(4);
+  for (std::size_t p = 0; p < saved.size(); ++p) EXPECT_TRUE(halves.at(p).equal(saved[p] * 0.5)) << p;
+}
+
 // The first matrix is fragment 0, exchanged after 6 steps, and the rest fragment 1, after 3 and 9.
 TEST(DiLoCo, ExchangesAreCountedByTensorOverTheWholeTraining) {
   const auto streamed = diloco_job("none", {{"period", 6}, {"fragments", 2}});

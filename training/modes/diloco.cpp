@@ -273,15 +273,19 @@ ModeState DiLoCo::save() const {
   if (!outer_) return state;
   state.model = outer_->common.tensors();
   if (options_.outer_momentum != 0) state.common = outer_->momentum();
-  state.common.push_back(saved_counts(outer_->exchanges));
+  auto counts = outer_->exchanges;
+  counts.push_back(static_cast<std::uint64_t>(options_.period));
+  state.common.push_back(saved_counts(counts));
   return state;
 }
 
 Result<void> DiLoCo::restore(Replica& replica, std::span<const NamedTensor> common, std::span<const NamedTensor> own) {
   outer_ = std::make_unique<Outer>(replica);
-  auto exchanges = restored_counts(common, outer_->exchanges.size());
-  if (!exchanges) return exchanges.error();
-  outer_->exchanges = std::move(*exchanges);
+  auto counts = restored_counts(common, outer_->exchanges.size() + 1);
+  if (!counts) return counts.error();
+  const auto period_before = static_cast<double>(counts->back());
+  counts->pop_back();
+  outer_->exchanges = std::move(*counts);
   std::vector<NamedTensor> momentum;
   std::ranges::copy_if(common, std::back_inserter(momentum),
                        [](const NamedTensor& saved) { return saved.name.starts_with(momentum_prefix); });
@@ -296,9 +300,11 @@ Result<void> DiLoCo::restore(Replica& replica, std::span<const NamedTensor> comm
   if (!own.empty() || (!momentum.empty() && !fits())) {
     return Error{Errc::malformed, "the checkpoint's outer momentum is not that of this model"};
   }
+  // It is as large as the way of a period, and would lead too far with shorter ones.
+  const double share = std::min(1.0, static_cast<double>(options_.period) / period_before);
   for (const auto& saved : momentum) {
     const auto live = std::ranges::find(expected, saved.name, &NamedTensor::name);
-    at::Tensor(live->tensor).copy_(saved.tensor);
+    at::Tensor(live->tensor).copy_(saved.tensor).mul_(share);
   }
   return {};
 }
