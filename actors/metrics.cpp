@@ -30,11 +30,16 @@ bool Metrics::is_due(std::uint64_t step) {
   return due;
 }
 
+/// Whether there was a warm-up that was over before this record.
+bool Metrics::is_warm(const training::StepRecord& record) const {
+  const auto& [steps, rounds] = options_.warmup;
+  const std::uint64_t before = record.step - std::min(record.step, record.steps);
+  return steps + rounds > 0 && before >= steps && record.rounds.value_or(before) >= rounds;
+}
+
 void Metrics::add(const training::StepRecord& record, const collectives::Traffic& traffic) {
   const std::lock_guard lock(mutex_);
-  if (options_.warmup_steps > 0 && !warm_ && record.step > options_.warmup_steps) {
-    warm_ = Warm{traffic_.sent_bytes, dense_bytes_};
-  }
+  if (!warm_ && is_warm(record)) warm_ = Warm{traffic_.sent_bytes, dense_bytes_};
   dense_bytes_ += record.dense_bytes;
   move_on(record.step, record.seconds, traffic);
 

@@ -9,6 +9,7 @@
 
 #include "collectives/communicator.hpp"
 #include "protocol/training.hpp"
+#include "training/length.hpp"
 #include "training/progress.hpp"
 
 namespace weir::actors {
@@ -20,8 +21,8 @@ class Metrics {
  public:
   struct Options {
     std::uint64_t steps_total = 1;
-    std::uint64_t steps_done = 0;    ///< before the first that is added
-    std::uint64_t warmup_steps = 0;  ///< steps with less compression at the start; 0: no warm-up
+    std::uint64_t steps_done = 0;        ///< before the first that is added
+    training::WarmupLength warmup = {};  ///< zeros: there is none
   };
   /// A series has a point for each of its first steps, up to twice this many, and then this many points each time the
   /// number of steps doubles. A viewer thus sees points move the line however long the job runs, the newest half of a
@@ -55,6 +56,7 @@ class Metrics {
   void emit(const training::ServedRecord& record);
   void move_on(std::uint64_t step, double seconds, const collectives::Traffic& traffic);
   bool is_due(std::uint64_t step);
+  bool is_warm(const training::StepRecord& record) const;
   void put(const std::string& name, double value);
   void trim();
 

@@ -33,7 +33,6 @@ class Serving final : public Role {
 
   std::uint64_t step() const override { return server_->step(); }
   std::uint64_t steps_total() const override { return server_->length.steps_total; }
-  std::uint64_t warmup_steps() const override { return 0; }
   std::uint64_t parameters() const override { return server_->parameter_count(); }
   bool holds_model() const override { return server_->place.first(); }
 

@@ -9,6 +9,7 @@
 #include "collectives/fabric.hpp"
 #include "protocol/job_spec.hpp"
 #include "protocol/training.hpp"
+#include "training/length.hpp"
 #include "training/progress.hpp"
 
 namespace weir::actors {
@@ -31,10 +32,11 @@ class Role {
 
   virtual std::uint64_t step() const = 0;
   virtual std::uint64_t steps_total() const = 0;
-  virtual std::uint64_t warmup_steps() const = 0;  ///< with less compression, at the beginning
-  virtual std::uint64_t parameters() const = 0;    ///< trained scalars of the model
+  virtual std::uint64_t parameters() const = 0;  ///< trained scalars of the model
   /// Whether it is this rank that gives models to evaluate.
   virtual bool holds_model() const = 0;
+  /// Of what this rank sends.
+  virtual training::WarmupLength warmup() const { return {}; }
   /// Of the exchange of gradients, if there is one.
   virtual const training::StepTrace* trace() const { return nullptr; }
 };

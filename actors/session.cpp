@@ -99,7 +99,7 @@ Result<protocol::Prepared> Session::prepare(const Segment& checkpoint) {
     saved_step_ = (*role)->step();
   }
   metrics_ = std::make_unique<Metrics>(Metrics::Options{
-      .steps_total = (*role)->steps_total(), .steps_done = (*role)->step(), .warmup_steps = (*role)->warmup_steps()});
+      .steps_total = (*role)->steps_total(), .steps_done = (*role)->step(), .warmup = (*role)->warmup()});
   steps_done_ = (*role)->step();
   holds_model_ = (*role)->holds_model();
   const protocol::Prepared prepared{.endpoint = {assignment_.rank, assignment_.listen_host, port},

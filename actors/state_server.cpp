@@ -65,7 +65,6 @@ class Granting final : public Role {
 
   std::uint64_t step() const override { return step_; }
   std::uint64_t steps_total() const override { return 0; }  // the workers know
-  std::uint64_t warmup_steps() const override { return 0; }
   std::uint64_t parameters() const override { return 0; }
   bool holds_model() const override { return false; }
 

@@ -53,9 +53,9 @@ class Worker final : public Role {
 
   std::uint64_t step() const override { return replica_->step; }
   std::uint64_t steps_total() const override { return replica_->length.steps_total; }
-  std::uint64_t warmup_steps() const override { return replica_->warmup_steps(); }
   std::uint64_t parameters() const override { return replica_->parameter_count(); }
   bool holds_model() const override { return replica_->rank == 0 && !replica_->served(); }
+  training::WarmupLength warmup() const override { return replica_->warmup(); }
   const training::StepTrace* trace() const override { return replica_->mode->trace(*replica_); }
 
  private:

@@ -184,7 +184,7 @@ nlohmann::json describe_traits(Compressor& compressor) {
       {"exact_on_devices", traits.exact_on_devices},
       {"device_misfit", traits.device_misfit.empty() ? nlohmann::json(nullptr) : nlohmann::json(traits.device_misfit)},
       {"vector_entries_min", vector_entries_min(compressor)},
-      {"warmup", usual(1, true).epochs > 0 || usual(1, true).steps > 0},
+      {"warmup", usual(1, true).epochs > 0 || usual(1, true).rounds > 0},
       {"usual_warmup",
        {{"share", usual(1, false).epochs},
         {"share_where_rate_falls", usual(1, true).epochs},

@@ -16,7 +16,6 @@
 #include "base/result.hpp"
 #include "compressors/kernels/selection/selection.hpp"
 #include "cuda/kernels/bins.hpp"
-#include "protocol/epochs.hpp"
 
 namespace weir::compressors {
 
@@ -134,14 +133,10 @@ struct WireBits {
   }
 };
 
-/// Length of the warm-up at the beginning of a training: `epochs` epochs, which may be a fraction, and `steps` steps.
+/// Length of the warm-up at the beginning of a training: until so many epochs and so many rounds are done.
 struct WarmupLength {
-  double epochs = 0;
-  std::uint64_t steps = 0;
-
-  std::uint64_t in_steps(std::uint64_t steps_per_epoch) const {
-    return protocol::steps_in(epochs, steps_per_epoch) + steps;
-  }
+  double epochs = 0;  ///< may be a fraction
+  std::uint64_t rounds = 0;
 };
 
 /// A tensor of saved state. The name is unique within the object that saved it.

@@ -16,6 +16,8 @@ struct StepRecord {
   std::uint64_t step = 0;  ///< steps done so far, this one included; with servers, those of the job
   /// Steps of the job that the record is about: more than one, where ranks make different numbers before they exchange.
   std::uint64_t steps = 1;
+  /// Exchanges before this record, if there is not one in every step of the job.
+  std::optional<std::uint64_t> rounds = {};
   double loss = 0;  ///< mean over the examples that this rank used in it
   std::uint64_t samples = 0;
   bool exchanged = true;          ///< the ranks have exchanged in it

@@ -8,6 +8,7 @@
 #include "collectives/topologies/catalog.hpp"
 #include "compressors/memories/misfit.hpp"
 #include "protocol/checkpoint.hpp"
+#include "protocol/epochs.hpp"
 #include "training/datasets/catalog.hpp"
 #include "training/device.hpp"
 #include "training/exchange/agreement.hpp"
@@ -183,10 +184,9 @@ std::vector<NamedTensor> Replica::exchanged_tensors() const {
   return tensors;
 }
 
-std::uint64_t Replica::warmup_steps() const {
-  auto warmup = compression().compressor->warmup_length(course());
-  warmup.steps = mode->steps_of_rounds(*this, warmup.steps);
-  return warmup.in_steps(length.steps_per_epoch);
+WarmupLength Replica::warmup() const {
+  const auto of_compressor = compression().compressor->warmup_length(course());
+  return {.steps = protocol::steps_in(of_compressor.epochs, length.steps_per_epoch), .rounds = of_compressor.rounds};
 }
 
 bool Replica::served() const { return exchanges() == Exchanged::pushes; }

@@ -74,8 +74,8 @@ class Replica {
   std::vector<NamedTensor> exchanged_buffers() const;
   /// The tensors of the model that the ranks exchange, or whose gradients they exchange.
   std::vector<NamedTensor> exchanged_tensors() const;
-  /// Optimizer steps at the beginning in which less is compressed than later.
-  std::uint64_t warmup_steps() const;
+  /// Of the compressor.
+  WarmupLength warmup() const;
   compressors::TrainingCourse course() const {
     return {.epochs = length.epochs_total(), .rate_falls = rate_falls(spec.training.lr_schedule.name)};
   }

@@ -53,7 +53,7 @@ class PowerSgd final : public Compressor {
   bool decodes_on(at::Device device) const override { return codes_on(device); }
   /// Of a tensor that would be sent as it is: that it goes dense, so that no memory keeps a residual for it.
   std::optional<WireBits> expected_bits(at::IntArrayRef sizes, const Round& round) const override;
-  WarmupLength warmup_length(const TrainingCourse&) const override { return {.steps = start_step()}; }
+  WarmupLength warmup_length(const TrainingCourse&) const override { return {.rounds = start_step()}; }
   /// Fails with: malformed (wrong number of values, or not finite), invalid_argument (nothing was encoded).
   Result<void> absorb(std::span<const BytesView> results, const Round& round) override;
   std::vector<NamedTensor> save() const override;

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weir::actors {
@@ -79,6 +81,44 @@ TEST(Metrics, OfAServerCountGradientsSinceItsStart) {
   EXPECT_EQ(values["staleness"], (std::vector<double>{0.5, 1.5}));
   EXPECT_EQ(values["staleness_max"], (std::vector<double>{1, 4}));
   EXPECT_EQ(values["wait_seconds"], (std::vector<double>{0.25, 0.5}));
+}
+
+/// The first point of what was sent after the warm-up.
+protocol::MetricPoint first_after_warmup(Metrics& metrics) {
+  const auto points = metrics.take();
+  const auto found = std::ranges::find(points, "bytes_sent_after_warmup", &protocol::MetricPoint::name);
+  return found == points.end() ? protocol::MetricPoint() : *found;
+}
+
+TEST(Metrics, CountFromTheFirstStepAfterTheWarmUp) {
+  for (const auto& warmup : std::vector<training::WarmupLength>{{2, 0}, {0, 2}, {2, 1}}) {
+    Metrics metrics({.steps_total = 100, .warmup = warmup});
+    for (std::uint64_t number = 1; number <= 4; ++number) metrics.add(step(number), {.sent_bytes = 10 * number});
+    const auto first = first_after_warmup(metrics);
+    EXPECT_EQ(first.step, 3U) << "without another count, there is an exchange in each step";
+    EXPECT_EQ(first.value, 10);
+  }
+  Metrics metrics({.steps_total = 100});
+  for (std::uint64_t number = 1; number <= 4; ++number) metrics.add(step(number), {.sent_bytes = 10 * number});
+  EXPECT_EQ(first_after_warmup(metrics).step, 0U) << "there was none";
+}
+
+// As in esync: an exchange after 5, 9, 12 and 14 steps of the job.
+TEST(Metrics, CountFromTheFirstRecordAfterAWarmUpInExchangesOrSteps) {
+  for (const auto& warmup : std::vector<training::WarmupLength>{{0, 2}, {6, 0}, {9, 2}}) {
+    Metrics metrics({.steps_total = 100, .warmup = warmup});
+    std::uint64_t before = 0;
+    std::uint64_t rounds = 0;
+    for (const std::uint64_t number : {5, 9, 12, 14}) {
+      auto record = step(number);
+      record.steps = number - std::exchange(before, number);
+      record.rounds = rounds++;
+      metrics.add(record, {.sent_bytes = 10 * number});
+    }
+    const auto first = first_after_warmup(metrics);
+    EXPECT_EQ(first.step, 12U) << warmup.steps << " steps, " << warmup.rounds << " exchanges";
+    EXPECT_EQ(first.value, 30);
+  }
 }
 
 TEST(Metrics, ARecordMayBeAboutSeveralSteps) {

@@ -84,9 +84,8 @@ TEST(Dense, BeforePowerSgdStarts) {
   for (round.step = 0; round.step < 6; ++round.step) {
     EXPECT_EQ(powersgd->goes_dense({256, 256}, round), round.step < 3) << round.step;
   }
-  EXPECT_EQ(powersgd->warmup_length({.epochs = 10}).in_steps(100), 3u)
-      << "what is reported as after the warm-up begins there";
-  EXPECT_EQ(Case({"powersgd", {}}).make()->warmup_length({.epochs = 10}).steps, 10u);
+  EXPECT_EQ(powersgd->warmup_length({.epochs = 10}).rounds, 3u) << "what is reported as after the warm-up begins there";
+  EXPECT_EQ(Case({"powersgd", {}}).make()->warmup_length({.epochs = 10}).rounds, 10u);
 }
 
 TEST(Dense, WhereFactorsWouldNotBeSmaller) {
@@ -102,16 +101,6 @@ TEST(Dense, SmallTensorsThatAllRanksWouldSendToAllAsTheyAre) {
   const auto casq = Case{"casq", {}}.make();
   EXPECT_FALSE(casq->goes_dense({6, 1, 5, 5}, of_world(2)));
   EXPECT_TRUE(casq->goes_dense({6, 1, 5, 5}, of_world(3)));
-}
-
-TEST(Dense, AWarmupOfTenthsOfEpochsEndsInItsStepWhateverTheProductIsInBinary) {
-  for (std::uint64_t steps_per_epoch = 1; steps_per_epoch <= 120; ++steps_per_epoch) {
-    for (std::uint64_t tenths = 0; tenths <= 99; ++tenths) {
-      const WarmupLength warmup{.epochs = static_cast<double>(tenths) / 10, .steps = 2};
-      EXPECT_EQ(warmup.in_steps(steps_per_epoch), (tenths * steps_per_epoch + 9) / 10 + 2)
-          << warmup.epochs << " x " << steps_per_epoch;
-    }
-  }
 }
 
 /// As long as the ratio of a warm-up makes positions and values of all ranks longer than the tensor, too.

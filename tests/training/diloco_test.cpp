@@ -338,6 +338,14 @@ TEST(DiLoCo, SaysHowManyStepsWereLocal) {
   EXPECT_EQ(local_steps, (std::vector<std::uint64_t>{5, 3, 3, 3, 3, 3}));
 }
 
+// The first parts end after steps 5 and 8: from then on all tensors have been exchanged once.
+TEST(DiLoCo, ARecordSaysHowOftenTheWholeModelWasExchangedBefore) {
+  const auto outcome = train(diloco_job("none", {{"period", 6}, {"fragments", 2}, {"delay", 2}}), 2, {.stop_after = 9});
+  std::vector<std::uint64_t> rounds;
+  for (const auto& record : outcome.watchers[0].records) rounds.push_back(record.rounds.value());
+  EXPECT_EQ(rounds, (std::vector<std::uint64_t>{0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1}));
+}
+
 // Exchanges of fragment 0 begin after steps 6, 12 and 18, of fragment 1 after 3, 9 and 15; their results come two
 // later.
 TEST(DiLoCo, EndsExchangesAfterTheDelay) {

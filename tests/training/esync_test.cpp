@@ -138,6 +138,7 @@ void expect_honest_steps(const std::vector<Watcher>& watchers, std::uint64_t ste
       EXPECT_EQ(record.steps, made / ranks - steps);
       EXPECT_EQ(record.samples, 16 * record.local_steps);
       EXPECT_TRUE(record.exchanged && record.settled);
+      EXPECT_EQ(record.rounds, round);
     }
     steps = made / ranks;
   }

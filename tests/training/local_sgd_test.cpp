@@ -52,12 +52,14 @@ class Watcher final : public Progress {
   Result<void> step_done(const Replica& replica, const StepRecord& record) override {
     models.push_back(cloned(*replica.model));
     exchanged.push_back(record.exchanged);
+    rounds.push_back(record.rounds.value_or(0));
     if (record.step == stop_after) stop_ = true;
     return {};
   }
 
   std::vector<Tensors> models;
   std::vector<bool> exchanged;
+  std::vector<std::uint64_t> rounds;  ///< before the step
   std::uint64_t stop_after = 0;
 
  private:
@@ -291,13 +293,25 @@ TEST(LocalSgd, ErrorFeedbackOfTheWeightsIsErrorFeedback) {
   EXPECT_TRUE(same(last_model("efsignsgd"), last_model("residual")));
 }
 
-TEST(LocalSgd, AWarmUpInStepsOfTheExchangeLastsThatManyPeriods) {
-  auto spec = local_job("powersgd", {{"period", 4}, {"post_local_epoch", 0.25}});  // two steps of eight
+TEST(LocalSgd, AWarmUpIsInExchangesOrInEpochs) {
+  auto spec = local_job("powersgd", {{"period", 4}});
   spec.compression.compressor.params = {{"start_step", 5}};
-  spec.training.epochs = 10;
-  EXPECT_EQ(Replica::make(spec, 0, 4).value()->warmup_steps(), 2U + 3 * 4);
-  spec.training.mode = {"sync", {}};
-  EXPECT_EQ(Replica::make(spec, 0, 4).value()->warmup_steps(), 5U);
+  EXPECT_EQ(Replica::make(spec, 0, 4).value()->warmup().rounds, 5U);
+  EXPECT_EQ(Replica::make(spec, 0, 4).value()->warmup().steps, 0U);
+  spec = local_job("dgc", {{"period", 4}});
+  spec.compression.memory = {"residual", {}};
+  EXPECT_EQ(Replica::make(spec, 0, 4).value()->warmup().rounds, 0U);
+  EXPECT_EQ(Replica::make(spec, 0, 4).value()->warmup().steps, 4U) << "half an epoch of eight steps";
+}
+
+TEST(LocalSgd, ARecordSaysHowManyExchangesWereBefore) {
+  auto spec = local_job("none", {{"period", 4}, {"post_local_epoch", 0.125}});  // two steps of sixteen
+  spec.training.max_steps = 9;
+  const auto first = train(spec, 2);
+  EXPECT_EQ(first.watchers[0].rounds, (std::vector<std::uint64_t>{0, 1, 2, 2, 2, 2, 3, 3, 3}));
+  spec.training.max_steps = 11;
+  const auto resumed = train(spec, 2, Segment::own(protocol::join_checkpoint(first.shares).value().whole()));
+  EXPECT_EQ(resumed.watchers[0].rounds, (std::vector<std::uint64_t>{4, 5})) << "after step 9, too, its last";
 }
 
 TEST(LocalSgd, RefusesWhatAppliesMomentumToGradientsAndVotes) {

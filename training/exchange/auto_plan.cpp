@@ -62,7 +62,7 @@ AutoPlan::AutoPlan(collectives::Fabric& fabric, const RoundSetting& setting, Mak
 
 bool AutoPlan::warms_up(const Step& step) const {
   const auto length = setting_.compression.compressor->warmup_length(setting_.course);
-  return step.epoch < length.epochs || step.number < length.steps;
+  return step.epoch < length.epochs || step.number < length.rounds;
 }
 
 Result<bool> AutoPlan::start(const Step& step, std::span<const std::vector<Bucket>> layouts, std::size_t layout,

@@ -25,8 +25,6 @@ std::string_view name_of(Exchanged exchanged) {
   return "";
 }
 
-std::uint64_t Mode::steps_of_rounds(const Replica&, std::uint64_t rounds) const { return rounds; }
-
 ModeEntry ModeEntry::with_conditions(ModeEntry of_mode) {
   of_mode.schema = [own = std::move(of_mode.schema)] { return protocol::with_conditions(own()); };
   of_mode.make = [own = std::move(of_mode.make)](const nlohmann::json& params) {

@@ -200,10 +200,6 @@ std::vector<std::uint32_t> DiLoCo::groups(std::span<const NamedTensor> tensors) 
   return groups;
 }
 
-std::uint64_t DiLoCo::steps_of_rounds(const Replica&, std::uint64_t rounds) const {
-  return rounds * static_cast<std::uint64_t>(options_.period);
-}
-
 /// When so many steps are done, fragment `fragment` is exchanged for the first time.
 std::uint64_t DiLoCo::first_exchange(std::uint32_t fragment) const {
   const auto period = static_cast<std::uint64_t>(options_.period);
@@ -230,6 +226,7 @@ Result<bool> DiLoCo::train(Replica& replica, Progress& progress) {
     const std::uint64_t done = replica.step;
 
     StepRecord record{.step = done,
+                      .rounds = std::ranges::min(outer_->exchanges),
                       .loss = *loss,
                       .samples = replica.spec.training.samples_per_step(),
                       .exchanged = false,

@@ -55,7 +55,6 @@ class DiLoCo final : public Mode {
                        std::span<const NamedTensor> own) override;
 
   Exchanged exchanges() const override { return type_exchanges; }
-  std::uint64_t steps_of_rounds(const Replica& replica, std::uint64_t rounds) const override;
   bool own_models() const override { return true; }
 
  private:

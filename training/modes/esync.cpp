@@ -109,7 +109,8 @@ class ESync::Training {
     share_ = next_share_;
     if (state.steps == 0) return Error{Errc::malformed, "the state server grants no step in a round"};
     counts_.steps_of_own += state.steps;
-    return StepRecord{.loss = losses / static_cast<double>(state.steps),
+    return StepRecord{.rounds = counts_.rounds,
+                      .loss = losses / static_cast<double>(state.steps),
                       .samples = state.steps * replica_.spec.training.samples_per_step(),
                       .local_steps = state.steps};
   }

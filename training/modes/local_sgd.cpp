@@ -1,6 +1,5 @@
 #include "training/modes/local_sgd.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include "protocol/epochs.hpp"
@@ -26,11 +25,6 @@ bool LocalSgd::exchanges_after(const Replica& replica, std::uint64_t steps) cons
   const std::uint64_t first = first_local_step(replica);
   return steps <= first || steps == replica.length.steps_total ||
          (steps - first) % static_cast<std::uint64_t>(options_.period) == 0;
-}
-
-std::uint64_t LocalSgd::steps_of_rounds(const Replica& replica, std::uint64_t rounds) const {
-  const std::uint64_t first = std::min(rounds, first_local_step(replica));
-  return first + (rounds - first) * static_cast<std::uint64_t>(options_.period);
 }
 
 Result<bool> LocalSgd::train(Replica& replica, Progress& progress) {

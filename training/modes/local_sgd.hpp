@@ -35,7 +35,6 @@ class LocalSgd final : public Mode {
   Result<void> restore(Replica& replica, std::span<const NamedTensor> common,
                        std::span<const NamedTensor> own) override;
   Exchanged exchanges() const override { return type_exchanges; }
-  std::uint64_t steps_of_rounds(const Replica& replica, std::uint64_t rounds) const override;
 
  private:
   bool exchanges_after(const Replica& replica, std::uint64_t steps) const;

@@ -48,9 +48,6 @@ class Mode {
 
   virtual Exchanged exchanges() const = 0;
 
-  /// The optimizer steps in which the ranks exchange so many times.
-  virtual std::uint64_t steps_of_rounds(const Replica& replica, std::uint64_t rounds) const;
-
   /// How many workers' gradients make one step. Fails with: invalid_argument (there are too few workers).
   virtual Result<std::uint32_t> gradients_per_step(std::uint32_t workers) const { return workers; }
 

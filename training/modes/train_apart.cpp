@@ -24,6 +24,7 @@ Result<bool> train_apart(Replica& replica, Progress& progress, const Rhythm& rhy
 
     const bool exchanges = rhythm.exchanges(replica.step);
     StepRecord record{.step = replica.step,
+                      .rounds = rhythm.rounds,
                       .loss = *loss,
                       .samples = replica.spec.training.samples_per_step(),
                       .exchanged = exchanges,
