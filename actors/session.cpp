@@ -247,6 +247,9 @@ Result<void> Session::keep(std::uint64_t step, Bytes share) {
 }
 
 Result<void> Session::evaluate(std::uint64_t step, Bytes model) {
+  // A worker that stops where it was due to evaluate gives the same model again. A server may have applied more since.
+  const auto before = std::exchange(evaluated_step_, step);
+  if (before == step && assignment_.role == protocol::Role::worker) return {};
   auto at = metrics_->here();
   at.step = step;
   outlets_.evaluate(Segment::own(std::move(model)), std::move(at));

@@ -87,6 +87,7 @@ class Session final : public training::Progress {
   TrafficLog traffic_;
   std::counting_semaphore<> shares_{shares_max};
   std::optional<std::uint64_t> saved_step_;
+  std::optional<std::uint64_t> evaluated_step_;
   bool holds_model_ = false;
   bool checkpoint_due_ = false;  ///< when the model of the training is there again
   bool evaluation_due_ = false;
