@@ -72,6 +72,13 @@ void Metrics::add(const training::ServedRecord& record, const collectives::Traff
   if (is_due(record.step)) emit(std::exchange(served_, {}));
 }
 
+void Metrics::finish() {
+  const std::lock_guard lock(mutex_);
+  if (steps_in_sum_ == 0) return;
+  if (sum_.samples > 0) emit(std::exchange(sum_, {}));
+  if (served_.applied + served_.dropped > 0) emit(std::exchange(served_, {}));
+}
+
 void Metrics::emit(const training::ServedRecord& sum) {
   const auto steps = static_cast<double>(std::exchange(steps_in_sum_, 0));
   put("staleness", sum.staleness / steps);

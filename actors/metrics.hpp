@@ -42,6 +42,9 @@ class Metrics {
   /// Adds a step of a server.
   void add(const training::ServedRecord& record, const collectives::Traffic& traffic);
 
+  /// Makes a point of the steps since the last one: the run has ended, maybe between two points.
+  void finish();
+
   /// Adds a value that was measured on the model of an earlier point `at`.
   void add(const std::string& name, const protocol::MetricPoint& at, double value);
 

@@ -167,6 +167,7 @@ protocol::TrainingEnd Session::train() {
     finished = training::error_of(thrown);
   }
   if (finished) {
+    metrics_->finish();
     close();
     return end(*finished ? protocol::Outcome::finished : protocol::Outcome::stopped);
   }

@@ -70,6 +70,25 @@ TEST(Metrics, AreMeansOverTheStepsOfAPointAndEndWithTheJob) {
   EXPECT_EQ(losses, (std::vector{2.5, 5.5}));
 }
 
+TEST(Metrics, OfARunThatEndsBetweenTwoPointsHaveOneAtItsEnd) {
+  const std::uint64_t begin = 4 * Metrics::points_per_doubling;  // from here on four steps are one point
+  Metrics metrics({.steps_total = begin + 100, .steps_done = begin});
+  for (std::uint64_t i = 1; i <= 6; ++i) metrics.add(step(begin + i, static_cast<double>(i)), {});
+  for (int times = 0; times < 2; ++times) metrics.finish();
+  const auto points = metrics.take();
+  EXPECT_EQ(steps_of(points, "loss"), (std::vector{begin + 4, begin + 6}));
+  const auto last =
+      std::ranges::find_if(points, [&](const auto& point) { return point.name == "loss" && point.step == begin + 6; });
+  ASSERT_NE(last, points.end());
+  EXPECT_EQ(last->value, 5.5);
+
+  Metrics served({.steps_total = begin + 100, .steps_done = begin});
+  served.add({.step = begin + 1, .staleness = 0.5, .staleness_max = 1, .applied = 3, .dropped = 1, .wait_seconds = 0},
+             {});
+  served.finish();
+  EXPECT_EQ(steps_of(served.take(), "applied_gradients"), std::vector{begin + 1});
+}
+
 TEST(Metrics, OfAServerCountGradientsSinceItsStart) {
   Metrics metrics({.steps_total = 3});
   metrics.add({.step = 1, .staleness = 0.5, .staleness_max = 1, .applied = 3, .dropped = 1, .wait_seconds = 0.25}, {});

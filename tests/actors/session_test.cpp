@@ -64,5 +64,16 @@ TEST(Session, AModelIsEvaluatedOnceWhereTheTrainingStops) {
   EXPECT_EQ(alone.evaluated, (std::vector<std::uint64_t>{7}));
 }
 
+TEST(Session, ReportsAlsoTheStepsSinceTheLastPoint) {
+  constexpr std::uint64_t last = 2 * Metrics::points_per_doubling + 1;  // points are at even steps by now
+  Alone alone(last);
+  EXPECT_EQ(alone.train().step, last);
+  std::uint64_t newest = 0;
+  for (const auto& point : alone.points()) {
+    if (point.name == "loss") newest = point.step;
+  }
+  EXPECT_EQ(newest, last);
+}
+
 }  // namespace
 }  // namespace weir::actors
