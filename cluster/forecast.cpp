@@ -79,6 +79,25 @@ std::optional<double> wire_bits(const protocol::JobSpec& spec, const json& entry
   return 2 * (world - 1) / world * (goes_dense ? dense : summed + copies / 2 * gathered);
 }
 
+/// Whether the learning rate comes down by the last step: for the workers Schedule::falls() says it.
+bool rate_falls(const protocol::JobSpec& spec, const json& catalog, std::uint64_t steps_per_epoch,
+                std::uint64_t steps_total) {
+  const json* schedule = protocol::find_entry(catalog, "lr_schedules", spec.training.lr_schedule.name);
+  if (schedule == nullptr || !schedule->value("falls", false)) return false;
+  const json& params = spec.training.lr_schedule.params;
+  if (params.value("gamma", 0.0) == 1) return false;
+  const auto in_steps = [&](const json& epochs) {
+    return protocol::fractional_steps(epochs.get<double>(), steps_per_epoch);
+  };
+  const double last_step = static_cast<double>(steps_total) - 1;
+  const auto falls_after = [&](const json& epochs) { return in_steps(epochs) <= last_step; };
+  if (const auto milestones = params.find("milestones"); milestones != params.end()) {
+    return std::ranges::any_of(*milestones, falls_after);
+  }
+  if (const auto epochs = params.find("epochs"); epochs != params.end()) return falls_after(*epochs);
+  return in_steps(params.value("warmup_epochs", json(0))) < last_step;
+}
+
 /// The length of the warm-up in steps, with a fraction. If its epochs are left open, it takes the share of the training
 /// that the catalog states for its kind of learning rate.
 double warmup_steps(const protocol::JobSpec& spec, const json& catalog, std::uint64_t steps_per_epoch,
@@ -89,8 +108,7 @@ double warmup_steps(const protocol::JobSpec& spec, const json& catalog, std::uin
   if (epochs->is_number()) return protocol::fractional_steps(epochs->get<double>(), steps_per_epoch);
   const json traits = compressor_entry(spec, catalog).value("traits", json::object());
   const json usual = traits.value("usual_warmup", json::object());
-  const json* schedule = protocol::find_entry(catalog, "lr_schedules", spec.training.lr_schedule.name);
-  const bool falls = schedule != nullptr && schedule->value("falls", false);
+  const bool falls = rate_falls(spec, catalog, steps_per_epoch, steps_total);
   const double share = usual.value(falls ? "share_where_rate_falls" : "share", 0.0);
   return std::min(share * static_cast<double>(steps_total),
                   protocol::fractional_steps(usual.value("epochs_max", 0.0), steps_per_epoch));

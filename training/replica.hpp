@@ -77,7 +77,7 @@ class Replica {
   /// Of the compressor.
   WarmupLength warmup() const;
   compressors::TrainingCourse course() const {
-    return {.epochs = length.epochs_total(), .rate_falls = rate_falls(spec.training.lr_schedule.name)};
+    return {.epochs = length.epochs_total(), .rate_falls = schedule->falls()};
   }
 
   const protocol::JobSpec spec;

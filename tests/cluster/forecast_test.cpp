@@ -222,10 +222,38 @@ TEST(Warnings, AWarmUpOfOpenLengthIsTheCatalogsShareOfTheTraining) {
       {"share", 0.25}, {"share_where_rate_falls", 0.5}, {"epochs_max", 4}};
   EXPECT_EQ(count_steps(spec, shape, catalog)->warmup, 117u);
   catalog["lr_schedules"].push_back({{"name", "falling"}, {"falls", true}});
-  spec.training.lr_schedule.name = "falling";
+  spec.training.lr_schedule = {"falling", json::object()};
   EXPECT_EQ(count_steps(spec, shape, catalog)->warmup, 234u);
   spec.training.epochs = 20;
   EXPECT_EQ(count_steps(spec, shape, catalog)->warmup, 4u * 234);
+}
+
+// Two epochs of 234 steps: the last step has the number 467.
+TEST(Warnings, AWarmUpOfOpenLengthIsThatOfAConstantRateWhereTheTrainingEndsBeforeTheFirstFall) {
+  json catalog = protocol::test_catalog();
+  catalog["compressors"][2]["traits"]["usual_warmup"] = {
+      {"share", 0.25}, {"share_where_rate_falls", 0.5}, {"epochs_max", 4}};
+  for (const char* name : {"multistep", "step", "cosine"}) {
+    catalog["lr_schedules"].push_back({{"name", name}, {"falls", true}});
+  }
+  auto spec = lenet(4, {{"compression", {{"name", "dgc"}}}, {"training", {{"epochs", 2}}}});
+  spec.compression.compressor.params["warmup_epochs"] = nullptr;
+  const auto shape = training::training_shape(spec).value();
+  const auto falls = [&](const char* name, const json& params) {
+    spec.training.lr_schedule = {name, params};
+    const auto warmup = count_steps(spec, shape, catalog)->warmup;
+    EXPECT_TRUE(warmup == 117 || warmup == 234) << warmup;
+    return warmup == 234;
+  };
+  EXPECT_FALSE(falls("multistep", {{"milestones", {30, 60, 80}}, {"gamma", 0.1}}));
+  EXPECT_FALSE(falls("multistep", {{"milestones", {2, 30}}, {"gamma", 0.1}})) << "after the last step";
+  EXPECT_TRUE(falls("multistep", {{"milestones", {30, 1.99}}, {"gamma", 0.1}}));
+  EXPECT_FALSE(falls("multistep", {{"milestones", {1}}, {"gamma", 1}})) << "to the same rate";
+  EXPECT_FALSE(falls("multistep", {{"milestones", json::array()}, {"gamma", 0.1}}));
+  EXPECT_FALSE(falls("step", {{"epochs", 2}, {"gamma", 0.1}}));
+  EXPECT_TRUE(falls("step", {{"epochs", 1.5}, {"gamma", 0.1}}));
+  EXPECT_TRUE(falls("cosine", {{"warmup_epochs", 1.5}}));
+  EXPECT_FALSE(falls("cosine", {{"warmup_epochs", 2}})) << "it still rises";
 }
 
 TEST(Warnings, FilesThatNobodyHasReadGiveNone) {

@@ -96,8 +96,24 @@ INSTANTIATE_TEST_SUITE_P(Schedules, EverySchedule,
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST_P(EverySchedule, SaysWhetherItFalls) {
-  const auto schedule = make(GetParam().name, GetParam().params);
-  EXPECT_EQ(rate_falls(GetParam().name), schedule->factor(99) < schedule->factor(0));
+  auto params = GetParam().params;
+  const bool falls = std::string(GetParam().name) != "constant";
+  EXPECT_EQ(make(GetParam().name, params)->falls(), falls);
+  EXPECT_EQ(schedules().find(GetParam().name)->falls, falls);
+  params["warmup_epochs"] = 1;
+  EXPECT_EQ(make(GetParam().name, params)->falls(), falls) << "whatever it rises to before";
+}
+
+// The last of a hundred steps has the number 99.
+TEST(Schedule, FallsOnlyIfItDoesSoByTheLastStep) {
+  EXPECT_FALSE(make("multistep", {{"milestones", {30, 60, 80}}})->falls());
+  EXPECT_FALSE(make("multistep", {{"milestones", {30, 10}}})->falls());
+  EXPECT_TRUE(make("multistep", {{"milestones", {30, 9.9}}})->falls());
+  EXPECT_FALSE(make("multistep", {{"milestones", {5}}, {"gamma", 1}})->falls());
+  EXPECT_FALSE(make("step", {{"epochs", 10}})->falls());
+  EXPECT_TRUE(make("step", {{"epochs", 9.9}})->falls());
+  EXPECT_TRUE(make("cosine", {{"warmup_epochs", 9}})->falls());
+  EXPECT_FALSE(make("cosine", {{"warmup_epochs", 9.9}})->falls()) << "its last step is the first of the peak";
 }
 
 TEST_P(EverySchedule, BeginsWithALinearRise) {

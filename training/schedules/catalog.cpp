@@ -1,4 +1,3 @@
-#include "base/ensure.hpp"
 #include "training/schedules/constant.hpp"
 #include "training/schedules/cosine.hpp"
 #include "training/schedules/multistep.hpp"
@@ -22,12 +21,6 @@ const ScheduleCatalog& schedules() {
                                   .add<Cosine>()
                                   .add<Warmup>();
   return catalog;
-}
-
-bool rate_falls(std::string_view schedule) {
-  const auto* entry = schedules().find(schedule);
-  ensure(entry != nullptr, "a learning rate schedule that the job was checked for");
-  return entry->falls;
 }
 
 }  // namespace weir::training

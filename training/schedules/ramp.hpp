@@ -30,13 +30,15 @@ class RampedSchedule : public Schedule {
     const auto done = static_cast<double>(step);
     return ramp(done) * decay(done);
   }
+  bool falls() const final { return decay(last_step_) < decay(0); }
 
  protected:
   RampedSchedule(const RampOptions& options, const ScheduleSetting& setting)
       : steps_per_epoch_(setting.steps_per_epoch),
         warmup_steps_(steps_in(options.warmup_epochs)),
         scaled_(options.scale_with_workers),
-        peak_(scaled_ ? static_cast<double>(setting.workers) : 1) {}
+        peak_(scaled_ ? static_cast<double>(setting.workers) : 1),
+        last_step_(static_cast<double>(setting.steps_total) - 1) {}
 
   /// The schedule's own factor once `done` steps are done, from 0 to 1.
   virtual double decay(double done) const = 0;
@@ -55,6 +57,7 @@ class RampedSchedule : public Schedule {
   double warmup_steps_;
   bool scaled_;
   double peak_;
+  double last_step_;
 };
 
 /// The parameters of a schedule whose options have a RampOptions `ramp`; it adds its own to them.

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 #include "protocol/catalog.hpp"
 
@@ -20,12 +19,14 @@ class Schedule {
   virtual ~Schedule() = default;
   /// `step` counts from 0 for the first step of the job.
   virtual double factor(std::uint64_t step) const = 0;
+  /// Whether the rate comes down by the last step, apart from an initial rise.
+  virtual bool falls() const = 0;
 };
 
 /// A schedule has one member more than CatalogEntry asks for: static constexpr bool type_falls. The parameters are
 /// training.lr_schedule of the job spec without its name.
 struct ScheduleEntry : protocol::CatalogEntry<Schedule, const ScheduleSetting&> {
-  bool falls = false;  ///< the rate comes down in the course of the training, apart from an initial rise
+  bool falls = false;  ///< the rate comes down, apart from an initial rise, if the training is long enough
 
   template <class S>
   static ScheduleEntry of(const protocol::CatalogWords& words) {
@@ -40,8 +41,5 @@ using ScheduleCatalog = protocol::Catalog<ScheduleEntry>;
 
 /// All schedules.
 const ScheduleCatalog& schedules();
-
-/// ScheduleEntry::falls of the schedule of that name, which must be one of them.
-bool rate_falls(std::string_view schedule);
 
 }  // namespace weir::training

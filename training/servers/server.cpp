@@ -78,11 +78,10 @@ Result<std::unique_ptr<Server>> Server::make(const protocol::JobSpec& spec, cons
                                    ScheduleSetting{length->steps_per_epoch, length->steps_total, *pushes});
   if (!schedule) return schedule.error();
   server->schedule_ = std::move(*schedule);
-  const CodingSetting coding{
-      .seed = spec.training.seed,
-      .course = {.epochs = length->epochs_total(), .rate_falls = rate_falls(spec.training.lr_schedule.name)},
-      .steps_per_epoch = length->steps_per_epoch,
-      .workers = place.workers};
+  const CodingSetting coding{.seed = spec.training.seed,
+                             .course = {.epochs = length->epochs_total(), .rate_falls = server->schedule_->falls()},
+                             .steps_per_epoch = length->steps_per_epoch,
+                             .workers = place.workers};
   server->shard = std::make_unique<Shard>(parameters, own, std::move(*optimizer), server->compression_, coding);
   server->counts.clocks.assign(place.workers, 0);
   server->counts.answered_at.assign(place.workers, 0);
