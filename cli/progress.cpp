@@ -31,7 +31,8 @@ void Progress::take_job(const nlohmann::json& job, double now) {
     begin_anew(restarts);
     step_before_ = std::max(step_before_, step);
   }
-  // A job's step is the greatest of all attempts, which says nothing until the present one has come further.
+  // Until all workers of a new attempt have reported, a job's step is where the attempt before has left it: a step says
+  // something of the present one once it is greater. The steps that are repeated before come with the metrics.
   if (ended() || step > step_before_) advance(step, now);
 }
 
