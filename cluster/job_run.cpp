@@ -527,13 +527,12 @@ void JobRun::note(Severity severity, std::string kind, std::string message, cons
   records_.spawn("record", record(std::move(changes)));
 }
 
-/// The steps completed by all workers, according to their reports and their TrainingEnd.
+/// The steps completed by all workers, according to their reports, to what they go on from and to their TrainingEnd.
 std::uint64_t JobRun::steps_done() const {
   std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
   for (const Process& process : processes_) {
     if (process.record.role != protocol::Role::worker) continue;
-    const std::uint64_t reported = reports_.figures().step_of(process.record.rank);
-    least = std::min(least, std::max(reported, process.end ? process.end->step : 0));
+    least = std::min(least, std::max(reports_.figures().step_of(process.record.rank), process.record.step));
   }
   return least;
 }

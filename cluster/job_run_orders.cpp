@@ -95,6 +95,7 @@ net::awaitable<void> JobRun::prepare(Process& process) {
   process.endpoint = prepared->endpoint;
   process.endpoint->rank = process.record.rank;
   process.record.state = WorkerState::running;
+  process.record.step = prepared->step;
   job_.steps_total = std::max(job_.steps_total, prepared->steps_total);
   changed_.notify();
 }

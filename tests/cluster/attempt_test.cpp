@@ -230,6 +230,25 @@ TEST(Attempt, AStopWaitsForTheNextExchangeOfWorkersThatMakeSteps) {
   EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(1));
 }
 
+TEST(Attempt, AStopBeforeTheFirstReportOfAResumedJobWaitsForItsWorkers) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  const auto first = cluster.stopped_job(2);
+  cluster.script.step_resumed = 5000;
+  cluster.script.step_time = 20s;
+  cluster.script.period = 15;
+  const auto id = cluster.submit_job(2, {{"checkpoint", {{"resume_from", {{"job", first}}}}}});
+  cluster.await_phase(id, JobPhase::training);
+  for (const auto& worker : cluster.simulation.run(cluster.head->workers(id)).value()) {
+    EXPECT_EQ(worker.step, 5000u) << "that of the checkpoint";
+  }
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::stopped);
+  EXPECT_EQ(ended.reason, "stopped on request at step 5010");
+  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(1));
+}
+
 TEST(Attempt, AJobThatIsAskedToStopAndThenLosesAWorkerIsStopped) {
   FakeCluster cluster;
   cluster.add_node("a", 2);

@@ -62,7 +62,7 @@ class FakeTrainer final : public runtime::Actor<protocol::Training> {
 
  private:
   net::awaitable<void> train() {
-    std::uint64_t step = 0;
+    std::uint64_t step = script_.step_resumed;
     protocol::Outcome outcome = protocol::Outcome::finished;
     while (step < script_.steps && child_.alive() && abort_.empty()) {
       if (!co_await clock().sleep_for(script_.step_time)) co_return;

@@ -47,7 +47,7 @@ struct TrainerScript {
   std::optional<Error> refusal;            ///< of the last report that was refused
   std::uint64_t share_values = 2;          ///< floats in each share of a checkpoint
   std::uint64_t acknowledged = 0;          ///< the last step of a report that the head has acknowledged
-  std::uint64_t step_resumed = 0;          ///< of the checkpoint, as told by prepare
+  std::uint64_t step_resumed = 0;          ///< of the checkpoint, as told by prepare: the first step is the next one
   struct Resumed {
     std::uint32_t rank = 0;
     Segment part;  ///< empty: it began anew
