@@ -159,6 +159,7 @@ json fits_of(const Compressor& compressor, std::span<const MemoryEntry> memories
                {"fits_split", traits.fits_split()},
                {"fits_hops", traits.fits_hops()},
                {"votes", traits.votes},
+               {"owners_keep_residual", owners_keep_residual(compressor)},
                {"memory_misfits", std::move(misfits)}};
   if (const auto reason = no_hops(compressor)) fits["hops_misfit"] = *reason;
   if (const auto reason = no_differences(traits)) fits["differences_misfit"] = *reason;

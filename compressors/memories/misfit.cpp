@@ -33,6 +33,11 @@ std::optional<std::string> no_mean_residual(const Compressor& compressor) {
   return std::nullopt;
 }
 
+bool owners_keep_residual(const Compressor& compressor) {
+  const bool gathers = std::ranges::count(compressor.traits().passes, Reduction::gather) > 0;
+  return gathers && !no_residual(compressor);
+}
+
 std::optional<std::string> no_hops(const Compressor& compressor) {
   const Traits traits = compressor.traits();
   if (!traits.fits_hops()) {

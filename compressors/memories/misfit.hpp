@@ -14,6 +14,10 @@ std::optional<std::string> no_residual(const Compressor& compressor);
 /// The same for error feedback that also uses the mean which the ranks agree on.
 std::optional<std::string> no_mean_residual(const Compressor& compressor);
 
+/// Whether owners of shares, who encode the mean of what they gather again, keep what that leaves out and send it with
+/// the next one: where payloads are gathered, and a residual fits.
+bool owners_keep_residual(const Compressor& compressor);
+
 /// The reason why a compressor does not fit an exchange by hops, in which each rank encodes sums of what several ranks
 /// have, and the rank that encodes keeps what that leaves out; nothing if it fits. Every memory that fits a compressor
 /// does so there, too: all that it gives is sent.

@@ -120,6 +120,14 @@ TEST(Catalog, DescribesEveryParameter) {
   EXPECT_EQ(named("compressors", "signsgd").at("traits").at("goes_dense"), false) << "it votes";
   EXPECT_EQ(named("compressors", "casq").at("traits").at("goes_dense"), true);
   EXPECT_EQ(named("compressors", "sidco").at("traits").at("goes_dense"), false) << "its size depends on the data";
+  EXPECT_EQ(named("compressors", "casq").at("traits").at("goes_dense"), false) << "its size depends on the data";
+  const auto owners_keep = [&](const char* name) {
+    return named("compressors", name).at("traits").at("owners_keep_residual").get<bool>();
+  };
+  EXPECT_TRUE(owners_keep("topk") && owners_keep("qsgd"));
+  EXPECT_FALSE(owners_keep("none")) << "nothing is left out";
+  EXPECT_FALSE(owners_keep("powersgd")) << "its payloads are summed";
+  EXPECT_FALSE(owners_keep("signsgd")) << "signs have no size";
   EXPECT_EQ(dgc.at("params").at("properties").at("ratio").at("exclusiveMinimum"), 0);
   EXPECT_EQ(dgc.at("params").at("properties").at("ratio").at("default"), 0.001);
   EXPECT_EQ(named("memories", "dgc").at("owns_momentum"), true);
