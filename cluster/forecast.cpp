@@ -171,7 +171,9 @@ std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protoc
   const std::uint64_t per_epoch = of_a_gradient / spec.training.samples_per_step();
   const std::uint64_t total = spec.training.steps_total(per_epoch);
   const auto warmup = std::ceil(warmup_steps(spec, catalog, per_epoch, total));
-  return StepCount{total, warmup < static_cast<double>(total) ? static_cast<std::uint64_t>(warmup) : total};
+  return StepCount{.total = total,
+                   .per_epoch = per_epoch,
+                   .warmup = warmup < static_cast<double>(total) ? static_cast<std::uint64_t>(warmup) : total};
 }
 
 std::vector<Warning> warnings_of(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,

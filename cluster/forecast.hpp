@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "cluster/head.hpp"
@@ -19,11 +22,17 @@ namespace weir::cluster {
 nlohmann::json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* shape,
                           const nlohmann::json& catalog);
 
-/// The number of steps of the training, and of the part of it in which the compressor warms up.
+/// The number of steps of the training, of an epoch, and of the part of the training in which the compressor warms up.
 struct StepCount {
   std::uint64_t total = 0;
+  std::uint64_t per_epoch = 0;
   std::uint64_t warmup = 0;
 };
+
+/// The parameters of compressors that say how long they warm up, and how. What they keep between steps depends on none
+/// of them.
+inline constexpr std::array<std::string_view, 4> warmup_params = {"warmup_epochs", "warmup_dense", "warmup_schedule",
+                                                                  "start_step"};
 
 /// Returns nothing if the number of examples is not known.
 std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 #include <string_view>
 #include <unordered_map>
 
 #include "base/errc.hpp"
 #include "cluster/forecast.hpp"
 #include "cluster/job_files.hpp"
+#include "cluster/resumption.hpp"
 #include "cluster/run_on.hpp"
 
 namespace weir::cluster {
@@ -51,38 +53,6 @@ json with_defaults(const json& stored, const json& catalog) {
   return protocol::normalize_job_spec(spec, catalog).empty() ? spec : stored;
 }
 
-/// The parts of two specs that differ, among those that must be equal for one job to continue from the other's
-/// checkpoint.
-std::vector<std::string> differences(const json& a, const json& b) {
-  std::vector<std::string> found;
-  for (const char* pointer : {"/model", "/compression", "/training/mode", "/training/optimizer"}) {
-    if (a.at(json::json_pointer(pointer)) != b.at(json::json_pointer(pointer))) found.emplace_back(pointer);
-  }
-  // Servers count steps in pushes, of which this is how many a step has.
-  const auto left_out = [](const json& spec) {
-    return spec.at("training").at("params").value("backup_workers", json());
-  };
-  if (left_out(a) != left_out(b)) found.emplace_back("/training/params/backup_workers");
-  return found;
-}
-
-/// How the examples of another job with this spec change the same model: the first parameter that has another shape,
-/// and both shapes. Nothing if none has, or if only files would tell.
-std::optional<std::string> shapes_differ(const json& before, const protocol::TrainingShape& now,
-                                         const protocol::ShapeOf& shape_of) {
-  const auto spec = protocol::parse_job_spec(before);
-  if (!spec) return std::nullopt;
-  const auto shape = shape_of(*spec);
-  if (!shape) return std::nullopt;
-  for (const auto& old : shape->parameters) {
-    const auto same = std::ranges::find(now.parameters, old.name, &protocol::ParameterShape::name);
-    if (same == now.parameters.end() || *same == old) continue;
-    return "\"" + old.name + "\" is " + protocol::extents_text(old.extents) + " there and would be " +
-           protocol::extents_text(same->extents) + " here";
-  }
-  return std::nullopt;
-}
-
 /// Where the gang would be placed now, or why it does not fit.
 json placement_json(const protocol::JobSpec& spec, const std::vector<NodeOffer>& offers) {
   const Gang gang = gang_of(spec);
@@ -109,12 +79,6 @@ net::awaitable<void> Jobs::stop() {
   co_await tasks_.join();
 }
 
-std::vector<Warning> Jobs::warnings_for(const protocol::JobSpec& spec) const {
-  if (!services_.options.shape_of) return {};
-  const auto shape = services_.options.shape_of(spec);
-  return shape ? warnings_of(spec, *shape, services_.options.catalog) : std::vector<Warning>();
-}
-
 net::awaitable<Result<Jobs::Checked>> Jobs::check(json spec) {
   auto checked = check_alone(std::move(spec));
   if (!checked || !checked->problems.empty() || !checked->plan.spec.resume_from) co_return checked;
@@ -139,53 +103,39 @@ Result<Jobs::Checked> Jobs::check_alone(json spec) const {
       return checked;
     }
     checked.problems = problems_of(checked.plan.spec, *shape);
-    if (checked.problems.empty()) checked.shape = std::move(*shape);
+    if (!checked.problems.empty()) return checked;
+    checked.warnings = warnings_of(checked.plan.spec, *shape, services_.options.catalog);
+    checked.shape = std::move(*shape);
   }
   return checked;
 }
 
+/// Adds what the checkpoint has to do with the job: the file, and warnings. Returns what is wrong with it.
 net::awaitable<Result<std::vector<protocol::Problem>>> Jobs::find_checkpoint(Checked& checked) {
-  std::vector<protocol::Problem> problems;
-  const auto refuse = [&problems](std::string pointer, std::string message) {
-    problems.push_back({"/checkpoint/resume_from" + std::move(pointer), std::move(message)});
+  const auto refusal = [](std::string message) {
+    return std::vector<protocol::Problem>{{"/checkpoint/resume_from/job", std::move(message)}};
   };
   const auto& from = *checked.plan.spec.resume_from;
   auto job = co_await services_.store->job(from.job_id);
   if (!job) co_return job.error();
   auto checkpoints = co_await services_.store->checkpoints(from.job_id);
   if (!checkpoints) co_return checkpoints.error();
-  if (!*job) {
-    refuse("/job", "there is no job " + from.job_id);
-  } else if (checkpoints->empty()) {
-    refuse("/job", "job " + from.job_id + " has no checkpoint");
-  } else {
-    const std::uint64_t step = from.step.value_or(checkpoints->back().step);
-    const bool exists = std::any_of(checkpoints->begin(), checkpoints->end(),
-                                    [step](const CheckpointRecord& one) { return one.step == step; });
-    const auto steps = checked.shape ? count_steps(checked.plan.spec, *checked.shape, services_.options.catalog)
-                                     : std::optional<StepCount>();
-    if (!exists) {
-      refuse("/step", "job " + from.job_id + " has no checkpoint at step " + std::to_string(step));
-    } else if (steps && steps->total <= step) {
-      refuse("/step", "the checkpoint is of step " + std::to_string(step) + ", and this job ends after " +
-                          std::to_string(steps->total) + ": ask for more epochs, or more steps, or an earlier one");
-    }
-    const json before = with_defaults((*job)->spec, services_.options.catalog);
-    for (const auto& pointer : differences(checked.spec, before)) {
-      refuse("", pointer + " must be as in job " + from.job_id);
-    }
-    if (problems.empty() && checked.shape) {
-      const auto differ = shapes_differ(before, *checked.shape, services_.options.shape_of);
-      if (differ) {
-        refuse("", "/dataset must have examples of the shape that job " + from.job_id + "'s have: " + *differ);
-      }
-    }
-    const auto groups = protocol::read_groups(before);
-    if (!groups) co_return groups.error();
-    if (const auto differ = protocol::groups_differ(*groups, checked.plan.spec.resources.groups)) refuse("", *differ);
-    checked.resume_from = job_files::checkpoint_file(services_.job_dir(from.job_id), step);
+  if (!*job) co_return refusal("there is no job " + from.job_id);
+  if (checkpoints->empty()) co_return refusal("job " + from.job_id + " has no checkpoint");
+  const json before = with_defaults((*job)->spec, services_.options.catalog);
+  auto parsed = protocol::parse_job_spec(before);
+  if (!parsed) co_return parsed.error();
+  std::optional<protocol::TrainingShape> shape;
+  if (services_.options.shape_of) {
+    if (auto known = services_.options.shape_of(*parsed)) shape = std::move(*known);
   }
-  co_return problems;
+  const KnownJob here{checked.spec, checked.plan.spec, checked.shape ? &*checked.shape : nullptr};
+  const Origin origin{from.job_id, {before, *parsed, shape ? &*shape : nullptr}, *checkpoints};
+  auto warnings = warnings_of_resuming(here, origin, services_.options.catalog);
+  std::ranges::move(warnings, std::back_inserter(checked.warnings));
+  const std::uint64_t step = from.step.value_or(checkpoints->back().step);
+  checked.resume_from = job_files::checkpoint_file(services_.job_dir(from.job_id), step);
+  co_return problems_of_resuming(here, origin, services_.options.catalog);
 }
 
 net::awaitable<Result<Submission>> Jobs::submit(json spec, std::string idempotency_key) {
@@ -237,7 +187,7 @@ net::awaitable<Result<Submission>> Jobs::submit(json spec, std::string idempoten
   }
   submission.job = job;
   submission.created = true;
-  submission.warnings = warnings_for(checked->plan.spec);
+  submission.warnings = std::move(checked->warnings);
   checked->plan.job = std::move(job);
   enqueue(std::move(checked->plan));
   explain_waiting({&*submission.job, 1});
@@ -260,7 +210,7 @@ net::awaitable<Result<Submission>> Jobs::earlier_submission(std::string key, std
   submission.job = std::move(*job);
   if (!submission.job) co_return submission;
   explain_waiting({&*submission.job, 1});
-  if (const auto spec = protocol::parse_job_spec(submission.job->spec)) submission.warnings = warnings_for(*spec);
+  if (auto checked = co_await check(submission.job->spec)) submission.warnings = std::move(checked->warnings);
   co_return submission;
 }
 
@@ -273,7 +223,7 @@ net::awaitable<Result<Validation>> Jobs::validate(json spec) {
   validation.placement = placement_json(checked->plan.spec, nodes_.offers());
   validation.round =
       round_cost(checked->plan.spec, checked->shape ? &*checked->shape : nullptr, services_.options.catalog);
-  validation.warnings = warnings_for(checked->plan.spec);
+  validation.warnings = std::move(checked->warnings);
   validation.spec = std::move(checked->spec);
   co_return validation;
 }

@@ -66,6 +66,7 @@ class Jobs {
   };
   struct Checked {
     std::vector<protocol::Problem> problems;
+    std::vector<Warning> warnings;
     nlohmann::json spec;
     JobRun::Plan plan;
     std::optional<protocol::TrainingShape> shape;      ///< empty if unknown
@@ -78,11 +79,10 @@ class Jobs {
     std::vector<Change> changes;           ///< its workers have ended, and it waits if it does
   };
 
-  /// Normalizes and checks a spec, and finds the checkpoint it resumes from.
+  /// Normalizes and checks a spec, also against the checkpoint that it resumes from.
   net::awaitable<Result<Checked>> check(nlohmann::json spec);
   Result<Checked> check_alone(nlohmann::json spec) const;
   net::awaitable<Result<std::vector<protocol::Problem>>> find_checkpoint(Checked& checked);
-  std::vector<Warning> warnings_for(const protocol::JobSpec& spec) const;
   net::awaitable<Result<Submission>> earlier_submission(std::string key, std::string body_hash);
   net::awaitable<void> dispatch_pass();
   net::awaitable<void> tell_reasons();

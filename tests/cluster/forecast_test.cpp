@@ -171,6 +171,7 @@ TEST(Warnings, StepsFollowEveryFieldThatDecidesThem) {
     return count_steps(spec, training::training_shape(spec).value(), protocol::test_catalog()).value();
   };
   EXPECT_EQ(steps(1, json::object()).total, 937u);
+  EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}}}}).per_epoch, 234u);
   EXPECT_EQ(steps(4, {{"training", {{"epochs", 2.5}}}}).total, 585u);
   EXPECT_EQ(steps(6, {{"training", {{"epochs", 1.1}, {"batch_size", 100}}}}).total, 110u) << "and no part of one more";
   EXPECT_EQ(steps(4, {{"training", {{"epochs", 2}, {"batch_size", 100}}}}).total, 300u);

@@ -120,7 +120,6 @@ TEST(Catalog, DescribesEveryParameter) {
   EXPECT_EQ(named("compressors", "signsgd").at("traits").at("goes_dense"), false) << "it votes";
   EXPECT_EQ(named("compressors", "casq").at("traits").at("goes_dense"), true);
   EXPECT_EQ(named("compressors", "sidco").at("traits").at("goes_dense"), false) << "its size depends on the data";
-  EXPECT_EQ(named("compressors", "casq").at("traits").at("goes_dense"), false) << "its size depends on the data";
   const auto owners_keep = [&](const char* name) {
     return named("compressors", name).at("traits").at("owners_keep_residual").get<bool>();
   };
