@@ -27,7 +27,7 @@ export function JobTrafficView({ job }: { job: Job }) {
   const step = query.get('step') === 'slowest' ? 'slowest' : 'sampled';
   const worker = Math.max(0, Math.trunc(Number(query.get('worker') ?? 0)) || 0);
   const beat = isTerminal(job.state) ? 0 : Math.floor(now.value / trafficInterval);
-  const read = () => traffic.load(worker, step);
+  const read = () => traffic.load(worker, step, beat === 0);
   useEffect(() => {
     if (beat === 0 || !document.hidden) read(); // the end is read whoever looks
   }, [traffic, worker, step, beat]);

@@ -28,4 +28,20 @@ describe('JobTraffic', () => {
     traffic.load(2, 'slowest');
     expect(asked).toHaveLength(6);
   });
+
+  it('reads what is wanted anew, whatever is under way', async () => {
+    const answers: ((body: string) => void)[] = [];
+    vi.stubGlobal(
+      'fetch',
+      () => new Promise((resolve) => answers.push((body) => resolve(new Response(body)))),
+    );
+    const traffic = new JobTraffic('a');
+    traffic.load(0, 'sampled');
+    traffic.load(0, 'sampled', true);
+    expect(answers).toHaveLength(4);
+    for (const [index, answer] of answers.entries()) answer(index < 2 ? '{"of": "before"}' : '{"of": "the end"}');
+    await vi.waitFor(() => expect(traffic.totals.loading.value || traffic.trace.loading.value).toBe(false));
+    expect(traffic.totals.data.value).toEqual({ of: 'the end' });
+    expect(traffic.trace.data.value).toEqual({ of: 'the end' });
+  });
 });

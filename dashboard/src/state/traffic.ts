@@ -19,10 +19,13 @@ export class JobTraffic {
     this.path = `/api/v1/jobs/${encodeURIComponent(id)}`;
   }
 
-  /** Reads both; a request for the same that is still under way is left to end, however slow the line. */
-  load(worker: number, step: TraceStep): void {
+  /**
+   * Reads both. A request for the same that is still under way is left to end, however slow the line, unless they are
+   * wanted `anew`: its answer may be from before the end of the job.
+   */
+  load(worker: number, step: TraceStep, anew = false): void {
     const shown = `${worker} ${step}`;
-    if (shown === this.shown && (this.totals.loading.value || this.trace.loading.value)) return;
+    if (!anew && shown === this.shown && (this.totals.loading.value || this.trace.loading.value)) return;
     this.shown = shown;
     void this.totals.load((signal) => get<Traffic>(`${this.path}/traffic`, {}, signal));
     void this.trace.load(async (signal) => ({
