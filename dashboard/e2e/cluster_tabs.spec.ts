@@ -76,6 +76,6 @@ test.describe('eight tabs on eight jobs of a real cluster', () => {
       await weir.call('POST', `/api/v1/jobs/${jobs[index]!.id}/stop`);
       await expect(tab.locator('h1 .badge')).toHaveText('STOPPED');
     }
-    expect(await streams()).toBe(1);
+    await expect.poll(streams).toBe(1);
   });
 });
