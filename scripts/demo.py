@@ -7,6 +7,7 @@ In a terminal the cluster stays up afterwards, for the browser, until Enter; oth
 import argparse
 import json
 import sys
+from pathlib import Path
 
 from local_cluster import INTERACTIVE, ROOT, Broken, Cluster, exit_on_signals, follow
 
@@ -63,10 +64,11 @@ def demonstrate(cluster: Cluster, epochs: float | None) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--epochs", type=float, help="shorter or longer trainings than those of the examples")
+    parser.add_argument("--data-dir", type=Path, default=ROOT / "build" / "demo", help="the folder of the head's data")
     options = parser.parse_args()
     exit_on_signals()
     try:
-        with Cluster(ROOT / "build" / "demo", nodes=2) as cluster:
+        with Cluster(options.data_dir, nodes=2) as cluster:
             return demonstrate(cluster, options.epochs)
     except KeyboardInterrupt:
         print("stopped", flush=True)

@@ -1,14 +1,13 @@
 """What `make run` shows, and the examples that it and the README use."""
 
 import json
-import os
 import re
 import subprocess
 import sys
 import unittest
 from pathlib import Path
 
-from cluster import SystemTest
+from cluster import BIN, SystemTest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -43,10 +42,13 @@ class Examples(SystemTest):
 
     def test_make_run_compares_two_trainings(self):
         # 94 steps of each training, of which the second one goes dense in the first 10.
-        command = [sys.executable, ROOT / "scripts" / "demo.py", "--epochs", "0.1"]
-        done = subprocess.run(command, env=os.environ | {"CI": "1"}, stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=500)
+        data_dir = self.cluster.folder / "demo"
+        command = [sys.executable, ROOT / "scripts" / "demo.py", "--epochs", "0.1", "--data-dir", data_dir]
+        environment = self.cluster.environment | {"CI": "1", "WEIR_BIN_DIR": str(BIN)}
+        done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              timeout=1500)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertTrue((data_dir / "up.log").exists())
         self.assertRegex(done.stdout, r"the dashboard: http://127\.0\.0\.1:\d+/login\?code=\w+")
         self.assertEqual(done.stdout.count("SUCCEEDED"), 2, done.stdout)
         dense, sparse = map(float, re.search(r"sent by each worker +([\d.]+) MB +([\d.]+) MB", done.stdout).groups())
