@@ -60,20 +60,35 @@ class Stopped(SystemTest):
             poll(lambda: nodes()["alpha"]["last_heartbeat_at"] > before, 60, "alpha's heart does not beat again")
         self.end_well(job_id)
 
-    def test_job_ends_while_the_head_is_stopped(self):
-        self.cluster.start({"alpha": 2})
+    def stop_head_beside_a_job(self, steps: int, seconds: float) -> tuple[int, float]:
+        """The step at which a job of so many was seen last before the head was stopped, and the seconds that it took
+        from there to its end."""
         api = self.cluster.api
-        steps, seconds = 200, 8
         job_id = api.submit(job(workers=2, steps=steps, fault_tolerance={"max_restarts": 0}))["id"]
         reached = api.wait_step(job_id, 3)["step"]
         self.stop_for(self.cluster.head, seconds)
         ended = api.wait_ended(job_id)
         self.assertEqual((ended["state"], ended["step"], ended["restarts"]), ("SUCCEEDED", steps, 0), ended["reason"])
-        self.assertLess(reached, steps, "the job had ended before the head was stopped")
-        # By the worker's own clock: what the head had not seen yet took less time than the head was stopped.
         took = [point[-1] for point in api.series(job_id, "step_seconds", 0) if point[0] > reached]
         self.assertEqual(len(took), steps - reached)
-        self.assertLess(sum(took), seconds, "the job went on after the head was stopped")
+        return reached, sum(took)
+
+    def test_job_ends_while_the_head_is_stopped(self):
+        """How many steps a job needs for it depends on the machine: their number is searched for."""
+        self.cluster.start({"alpha": 2})
+        steps, seconds = 200, 8
+        tried = []
+        for _ in range(6):
+            reached, took = self.stop_head_beside_a_job(steps, seconds)
+            tried.append(f"{took:.1f} s of {steps} steps after step {reached}")
+            if reached == steps:  # it had ended before the head was stopped
+                steps = min(2 * steps, 1000)
+            # By the worker's own clock: what the head had not seen yet took less time than the head was stopped.
+            elif took < seconds:
+                return
+            else:  # it was still running when the head went on
+                steps = max(steps // 3, 10)
+        self.fail(f"no job ended within the {seconds} s for which the head was stopped: {', '.join(tried)}")
 
     def test_agent_beyond_its_lease(self):
         self.cluster.start({"alpha": 1, "beta": 1})
@@ -85,7 +100,7 @@ class Stopped(SystemTest):
         agent.signal(signal.SIGSTOP)
         self.addCleanup(agent.signal, signal.SIGCONT)
         poll(lambda: api.nodes()["alpha"]["state"] == "lost", 30, "alpha is not given up")
-        poll(lambda: gone([before["alpha"]]), 15, "the worker outlives its lease beside a stopped agent")
+        poll(lambda: gone([before["alpha"]]), 60, "the worker outlives its lease beside a stopped agent")
 
         self.cluster.start_node("gamma", 1)
         found = api.wait_job(job_id, lambda j: j["restarts"] == 1 and j["phase"] == "training", 60, "a second attempt")
@@ -134,9 +149,9 @@ class Drained(SystemTest):
 
 class Checkpoints(SystemTest):
     def test_over_a_slow_line(self):
-        """1.7 MB and more of each share at 60 kB/s: far longer than silence is suffered, or than a call waits."""
+        """1.7 MB and more of each share at 120 kB/s take longer than the 10 s for which silence is suffered."""
         self.cluster.start_head()
-        line = SlowLink(self.cluster.control, 60_000)
+        line = SlowLink(self.cluster.control, 120_000)
         self.addCleanup(line.close)
         self.cluster.start_node("far", 1, head=line.address)
         self.cluster.await_nodes("far")
