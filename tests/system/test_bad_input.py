@@ -1,5 +1,6 @@
 """Bad and hostile input while a job runs: each gets a clear answer, and the job never notices."""
 
+import contextlib
 import gzip
 import http.client
 import json
@@ -45,9 +46,10 @@ def listening_ports(pid: int) -> list[int]:
     """TCP ports this process listens on, from /proc."""
     inodes = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
-        target = os.readlink(descriptor)
-        if target.startswith("socket:["):
-            inodes.add(target[8:-1])
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            target = os.readlink(descriptor)
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
     ports = []
     for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
         fields = line.split()
@@ -120,6 +122,7 @@ class BadInput(SystemTest):
 
     def test_garbage_on_the_ports(self):
         host, port = self.cluster.control.rsplit(":", 1)
+        self.assertIn(int(port), listening_ports(self.cluster.head.pid))
         workers = [w["pid"] for w in self.api.job(self.bystander)["workers"]]
         self.assertEqual([p for pid in workers for p in listening_ports(pid)], [], "closed once the group stands")
         http_host, http_port = self.api.address.rsplit(":", 1)
