@@ -134,9 +134,9 @@ TEST(Program, UpTakesWhatTheHeadItStartsMayAskFor) {
 
 TEST(Program, NoHeadIsCalledUnreachableAndToldWhatToDo) {
   boost::asio::io_context io;
-  boost::asio::ip::tcp::acceptor port(io, {boost::asio::ip::address_v4::loopback(), 0});
-  const std::string address = "127.0.0.1:" + std::to_string(port.local_endpoint().port());
-  port.close();
+  // Bound but not listening: the port is nobody else's, and connections to it are refused.
+  const boost::asio::ip::tcp::socket silent(io, {boost::asio::ip::address_v4::loopback(), 0});
+  const std::string address = "127.0.0.1:" + std::to_string(silent.local_endpoint().port());
   const Outcome outcome = weir({"job", "list", "--address", address});
   EXPECT_EQ(outcome.code, 5);
   EXPECT_THAT(outcome.err, HasSubstr(address));

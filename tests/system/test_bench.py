@@ -146,13 +146,17 @@ class Bench(SystemTest):
 
     def test_all_reduce(self):
         with contextlib.ExitStack() as held:
-            found = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(3)]
-            peers = ",".join(f"127.0.0.1:{port.getsockname()[1]}" for port in found)
-        command = [BIN / "weir-worker", "bench", "all-reduce", "--json", "--peers", peers, "--bytes", "300000",
-                   "--rounds", "4", "--rank"]
-        ranks = [subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-                 for rank in range(3)]
-        outputs = [rank.communicate(timeout=120) for rank in ranks]
+            # Bound but not listening until the end: the ranks may bind them too, and nobody is given them by chance.
+            ports = [held.enter_context(socket.socket()) for _ in range(3)]
+            for port in ports:
+                port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                port.bind(("127.0.0.1", 0))
+            peers = ",".join(f"127.0.0.1:{port.getsockname()[1]}" for port in ports)
+            command = [BIN / "weir-worker", "bench", "all-reduce", "--json", "--peers", peers, "--bytes", "300000",
+                       "--rounds", "4", "--rank"]
+            ranks = [subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                     for rank in range(3)]
+            outputs = [rank.communicate(timeout=120) for rank in ranks]
         for rank, (out, error) in zip(ranks, outputs):
             self.assertEqual(rank.returncode, 0, error)
             rows = {row["name"]: row for row in map(json.loads, out.splitlines())}
