@@ -24,12 +24,17 @@ std::size_t Wire::send_what_is_taken(std::string_view bytes) {
 }
 
 Answer Wire::answer(bool to_head) {
+  boost::system::error_code ec;
+  auto answer = this->answer(to_head, ec);
+  EXPECT_FALSE(ec) << "no answer: " << ec.message();
+  return answer;
+}
+
+Answer Wire::answer(bool to_head, boost::system::error_code& ec) {
   http::response_parser<http::string_body> parser;
   parser.skip(to_head);
   parser.body_limit(64 << 20);
-  boost::system::error_code ec;
   http::read(socket_, buffer_, parser, ec);
-  EXPECT_FALSE(ec) << "no answer: " << ec.message();
   return parser.release();
 }
 

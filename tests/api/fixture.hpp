@@ -32,6 +32,8 @@ class Wire {
   /// Sends until the server stops reading; returns the number of bytes sent.
   std::size_t send_what_is_taken(std::string_view bytes);
   Answer answer(bool to_head = false);
+  /// The same for a connection that the server may have closed without an answer.
+  Answer answer(bool to_head, boost::system::error_code& ec);
   /// Reads and returns the bytes up to and including `end`.
   std::string until(std::string_view end);
   /// Reads and returns the bytes until the server closes the connection.

@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -223,7 +225,7 @@ TEST_F(ServerTest, NodesAndActors) {
 }
 
 TEST_F(ServerTest, CheckpointIsStreamedFromItsFile) {
-  const auto path = std::filesystem::path(::testing::TempDir()) / "weir-api-test.safetensors";
+  const std::filesystem::path path = ::testing::TempDir() + "checkpoint-" + std::to_string(::getpid()) + ".safetensors";
   std::string content(3 * 1024 * 1024 + 17, '\0');
   for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 31);
   std::ofstream(path, std::ios::binary) << content;
