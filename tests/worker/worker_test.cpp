@@ -157,7 +157,7 @@ TEST_F(Worker, LinksItselfAnewWhenItsLinkBreaksAndLeavesWhenItIsNotWantedThen) {
 }
 
 TEST_F(Worker, LeavesWhenThereIsNoHeadForTheTimeOfItsLease) {
-  const auto process = start("w", {{std::string(environment::lease), "300"}});
+  const auto process = start("w", {{std::string(environment::lease), "3000"}});
   wait_for("w");
   await(system_.stop());
   std::string output;
@@ -167,7 +167,7 @@ TEST_F(Worker, LeavesWhenThereIsNoHeadForTheTimeOfItsLease) {
     output += piece;
   }
   EXPECT_EQ(exit_code(*process), 1);
-  EXPECT_NE(output.find("no head for 300 ms"), std::string::npos) << output;
+  EXPECT_NE(output.find("no head for 3000 ms"), std::string::npos) << output;
 }
 
 /// Runs the program without a head, and gives what it printed with its exit code.
