@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -122,6 +123,7 @@ TEST(PosixLifeline, EndsWithTheParent) {
   ASSERT_EQ(::pipe(ends.data()), 0);
   const pid_t parent = ::fork();
   if (parent == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // also if the test has failed
     net::io_context io;
     auto spawner = make_process_spawner();
     auto spec = shell("cat <&3; exec cat /dev/zero >/dev/null");
@@ -143,7 +145,7 @@ TEST(PosixLifeline, EndsWithTheParent) {
   ::kill(parent, SIGKILL);
   ::waitpid(parent, nullptr, 0);
   pollfd poll{watch, POLLIN, 0};
-  EXPECT_EQ(::poll(&poll, 1, 10000), 1) << "the grandchild outlives its parent";
+  EXPECT_EQ(::poll(&poll, 1, 60'000), 1) << "the grandchild outlives its parent";
   ::close(watch);
   ::close(ends[0]);
 }

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -247,8 +248,9 @@ TEST(TcpTransport, AConnectUnderWayCanBeCancelled) {
   EXPECT_EQ(failure->code, Errc::cancelled);
 }
 
-/// The other process: serves a counter until it is killed.
+/// The other process: serves a counter until it is killed, or its parent ends.
 [[noreturn]] void serve(int ready) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   net::io_context io;
   Real real(io, "child");
   (void)real.system.spawn<CounterActor>("counter");
