@@ -83,11 +83,10 @@ net::awaitable<Reply> create_session(Services& services, const Request& request)
 }
 
 net::awaitable<Reply> delete_session(Services& services, const Request& request) {
-  if (const auto id = services.access.session_of(request)) {
-    services.access.sessions().revoke(*id);
-    const auto saved = co_await save_sessions(services);
-    if (!saved) co_return problem(saved.error());
-  }
+  if (const auto id = services.access.session_of(request)) services.access.sessions().revoke(*id);
+  // Also if there is no such session any more: an earlier request may have ended it while the disk was full.
+  const auto saved = co_await save_sessions(services);
+  if (!saved) co_return problem(saved.error());
   co_return no_content().with("Set-Cookie", services.access.expired_cookie());
 }
 
@@ -108,9 +107,10 @@ net::awaitable<Reply> list_sessions(Services& services, const Request& request) 
 
 net::awaitable<Reply> revoke_session(Services& services, const Request& request) {
   const auto& id = request.parameter("id");
-  if (!services.access.sessions().revoke(id)) co_return problem(404, "there is no session " + id);
-  const auto saved = co_await save_sessions(services);
+  const bool revoked = services.access.sessions().revoke(id);
+  const auto saved = co_await save_sessions(services);  // also if it is not known any more, as above
   if (!saved) co_return problem(saved.error());
+  if (!revoked) co_return problem(404, "there is no session " + id);
   co_return no_content();
 }
 

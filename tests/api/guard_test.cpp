@@ -1,6 +1,10 @@
 // Who may call what, over the whole route table.
+#include <filesystem>
+#include <fstream>
+
 #include "api/router.hpp"
 #include "tests/api/fixture.hpp"
+#include "tests/cluster/temporary_dir.hpp"
 
 namespace weir::api {
 namespace {
@@ -173,6 +177,36 @@ TEST_F(GuardTest, SessionsAreListedAndRevoked) {
   EXPECT_EQ(parsed(ask("DELETE", "/api/v1/sessions", authorized))["revoked"], 2);
   EXPECT_EQ(ask("GET", "/api/v1/jobs", second).result_int(), 401u);
   EXPECT_TRUE(parsed(ask("GET", "/api/v1/sessions", authorized))["sessions"].empty());
+}
+
+TEST_F(GuardTest, WhatIsRevokedWhileTheDiskRefusesIsTakenOutOfTheFileByTheNextAttempt) {
+  const cluster::TemporaryDir dir;
+  const auto folder = dir.path() / "head";
+  const auto aside = dir.path() / "aside";
+  std::filesystem::create_directory(folder);
+  options.sessions_file = folder / "sessions.json";
+  const auto saved = [this] {
+    std::ifstream file(options.sessions_file);
+    return nlohmann::json::parse(file).size();
+  };
+  const auto authorized = "Host: " + host() + "\r\n" + authorized_;
+  log_in();
+  const std::string id = parsed(ask("GET", "/api/v1/sessions", authorized))["sessions"][0]["id"];
+  EXPECT_EQ(saved(), 1u);
+  std::filesystem::rename(folder, aside);
+  expect_problem(ask("DELETE", "/api/v1/sessions/" + id, authorized), 503);
+  std::filesystem::rename(aside, folder);
+  expect_problem(ask("DELETE", "/api/v1/sessions/" + id, authorized), 404);
+  EXPECT_EQ(saved(), 0u);
+
+  const auto other = log_in();
+  EXPECT_EQ(saved(), 1u);
+  std::filesystem::rename(folder, aside);
+  expect_problem(ask("DELETE", "/api/v1/session", other), 503);
+  std::filesystem::rename(aside, folder);
+  EXPECT_EQ(ask("DELETE", "/api/v1/session", authorized).result_int(), 204u)
+      << "a cookie that has ended is not asked for";
+  EXPECT_EQ(saved(), 0u);
 }
 
 TEST_F(GuardTest, TokenBuysACookieAndALink) {
