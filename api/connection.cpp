@@ -128,7 +128,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     abort_ = true;
     error_code ignored;
     socket_.close(ignored);
-    if (source_ != nullptr) source_->finish();
+    if (source_ != nullptr) source_->abandon();
   }
 
   void end_soon_here() {

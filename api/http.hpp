@@ -59,6 +59,8 @@ class BodySource {
   virtual net::awaitable<Result<std::string>> next() = 0;
   /// Called when the server stops. An endless body ends with the next piece; others continue to their end.
   virtual void finish() {}
+  /// Called when the client has gone. The body ends with the next piece, which may be an error.
+  virtual void abandon() { finish(); }
 };
 
 /// One error in a request's body, see problem().

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/errc.hpp"
+
 namespace weir::api {
 namespace {
 
@@ -16,6 +18,8 @@ class LogSource final : public BodySource {
     if (offset_ >= stop_) co_return std::string();
     auto slice = co_await head_.logs(job_, worker_, offset_, std::min(piece_bytes, stop_ - offset_));
     if (!slice) co_return slice.error();
+    // An empty piece would end the body as if it were whole.
+    if (slice->text.empty()) co_return Error{Errc::io, "the log became shorter while it was sent"};
     offset_ = slice->next;
     co_return std::move(slice->text);
   }

@@ -1,5 +1,7 @@
 #include "api/metric_source.hpp"
 
+#include "base/errc.hpp"
+
 namespace weir::api {
 namespace {
 
@@ -13,7 +15,9 @@ class MetricSource final : public BodySource {
 
   net::awaitable<Result<std::string>> next() override {
     std::string piece;
+    // Without a point in the range asked for, there may be much to read before there is something to send.
     while (!ended_ && piece.size() < piece_bytes) {
+      if (abandoned_) co_return Error{Errc::cancelled, "nobody reads the metrics any more"};
       auto page = co_await reader_->next();
       if (!page) co_return page.error();
       if (*page) {
@@ -26,10 +30,13 @@ class MetricSource final : public BodySource {
     co_return piece;
   }
 
+  void abandon() override { abandoned_ = true; }
+
  private:
   const std::unique_ptr<cluster::MetricReader> reader_;
   MetricText text_;
   bool ended_ = false;
+  bool abandoned_ = false;
 };
 
 }  // namespace

@@ -1,5 +1,11 @@
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/use_future.hpp>
 #include <cmath>
+#include <future>
 
+#include "api/log_source.hpp"
+#include "api/metric_source.hpp"
+#include "base/errc.hpp"
 #include "tests/api/fixture.hpp"
 
 namespace weir::api {
@@ -167,6 +173,33 @@ TEST_F(JobsTest, AllPointsAreStreamed) {
   add_job("j3");
   on_head([&] { head.metric_rows.clear(); });
   EXPECT_EQ(parsed(get("/api/v1/jobs/j3/metrics?points=all"))["series"], nlohmann::json::array());
+}
+
+TEST_F(JobsTest, PointsThatNobodyReadsAnyMoreAreNotLookedFor) {
+  add_job("j1");
+  head.metric_rows = five_losses();
+  start();
+  cluster::MetricQuery query;
+  query.job_id = "j1";
+  query.all_workers = true;
+  auto reader = net::co_spawn(io, head.metric_points(query), net::use_future).get();
+  ASSERT_TRUE(reader);
+  const auto source = metric_source(std::move(*reader), MetricText(MetricFormat::csv, "j1", cluster::MetricAxis::step));
+  source->abandon();
+  const auto piece = net::co_spawn(io, source->next(), net::use_future).get();
+  ASSERT_FALSE(piece);
+  EXPECT_EQ(piece.error().code, Errc::cancelled);
+}
+
+TEST_F(JobsTest, ALogThatBecomesShorterIsNotSentAsAWholeOne) {
+  head.logs_by_job["j1"] = "begin";
+  start();
+  const auto source = log_source(head, "j1", 0, 0, 10);  // of the ten bytes that there were
+  const auto next = [&] { return net::co_spawn(io, source->next(), net::use_future).get(); };
+  EXPECT_EQ(next().value(), "begin");
+  const auto piece = next();
+  ASSERT_FALSE(piece);
+  EXPECT_EQ(piece.error().code, Errc::io);
 }
 
 TEST_F(JobsTest, AHundredThousandPointsAreWhole) {
