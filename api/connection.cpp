@@ -36,6 +36,7 @@ constexpr auto linger_deadline = std::chrono::seconds(1);
 constexpr std::size_t linger_bytes_max = 4 * 1024 * 1024;
 constexpr std::size_t target_bytes_max = 4 * 1024;
 constexpr std::size_t request_id_max = 64;
+constexpr std::size_t logged_bytes_max = 200;        // of a method or a path
 constexpr std::size_t piece_bytes_max = 256 * 1024;  // of an answer, sent within one time limit
 
 bool good_request_id(std::string_view id) {
@@ -190,7 +191,11 @@ class Connection final : public TableMember, public std::enable_shared_from_this
       } else {
         const auto* route = std::get<const Route*>(admitted);
         pattern = route->pattern;
-        reply = co_await read_body(parser, request);
+        // What nobody reads would only fill memory: no route that strangers may use takes a body.
+        if (!client_ && !route->json_body && !parser.is_done())
+          reply = problem(413, "this request takes no body");
+        else
+          reply = co_await read_body(parser, request);
         if (!client_) services_.connections.works(id_);
         if (!reply) reply = co_await handle(*route, request);
       }
@@ -227,7 +232,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     for (const auto& field : message) request.headers.emplace_back(to_lower(field.name_string()), field.value());
     if (const auto id = request.header("x-request-id"); id && good_request_id(*id)) request.id = *id;
     if (message.version() != 10 && message.version() != 11) co_return problem(505, "this is HTTP/1.1");
-    if (auto refusal = transfer_problem(request)) co_return refusal;
+    if (auto refusal = transfer_problem(request, message.version())) co_return refusal;
     if (message.target().size() > target_bytes_max) co_return problem(414, "the request target is too long");
     auto target = parse_target(message.target());
     if (!target) co_return problem(target.error());
@@ -245,7 +250,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
 
   /// Refuses a request unless its host and the length of its body are stated once, so that a proxy in front of this
   /// server reads it in the same way.
-  static std::optional<Reply> transfer_problem(const Request& request) {
+  static std::optional<Reply> transfer_problem(const Request& request, unsigned version) {
     std::size_t hosts = 0;
     std::size_t lengths = 0;
     std::size_t encodings = 0;
@@ -258,6 +263,7 @@ class Connection final : public TableMember, public std::enable_shared_from_this
     if (lengths + encodings > 1) return problem(400, "the length of the body is given more than once");
     if (request.header("content-length").value_or("0").find_first_not_of("0123456789") != std::string_view::npos)
       return problem(400, "Content-Length must be one number");
+    if (encodings == 1 && version == 10) return problem(400, "HTTP/1.0 has no Transfer-Encoding");
     if (encodings == 1 && to_lower(*request.header("transfer-encoding")) != "chunked")
       return problem(501, "no Transfer-Encoding but chunked is understood");
     return std::nullopt;
@@ -280,7 +286,8 @@ class Connection final : public TableMember, public std::enable_shared_from_this
 
   net::awaitable<std::optional<Reply>> read_body(Parser& parser, Request& request) {
     if (parser.is_done()) co_return std::nullopt;
-    if (const auto expectation = request.header("expect")) {
+    // RFC 9110, 10.1.1: a client of HTTP/1.0 does not know the answer.
+    if (const auto expectation = request.header("expect"); expectation && parser.get().version() == 11) {
       if (to_lower(*expectation) != "100-continue") co_return problem(417, "no expectation but 100-continue is met");
       static constexpr std::string_view go_on = "HTTP/1.1 100 Continue\r\n\r\n";
       const bool written = co_await write_piece(net::buffer(go_on));
@@ -423,12 +430,16 @@ class Connection final : public TableMember, public std::enable_shared_from_this
   void log(const Request& request, const Reply& reply, std::string_view pattern, steady_clock::time_point started) {
     const double seconds = std::chrono::duration<double>(steady_clock::now() - started).count();
     services_.traffic.add(request.method, pattern, reply.status, seconds);
-    // Every call that may change something is in the log; the query is not, it may carry a login code.
-    const auto level = reply.status >= 500                         ? spdlog::level::warn
-                       : request.safe() && !request.method.empty() ? spdlog::level::debug
-                                                                   : spdlog::level::info;
-    spdlog::log(level, "http {} {} {} {} {} {:.1f} ms", request.id, request.remote, request.method, request.target.path,
-                reply.status, seconds * 1e3);
+    // Every call that may change something is in the log, in which strangers must not write: they would fill the disk.
+    const auto level = request.proof == Proof::none ? spdlog::level::debug
+                       : reply.status >= 500        ? spdlog::level::warn
+                       : request.safe()             ? spdlog::level::debug
+                                                    : spdlog::level::info;
+    // The query is not in it, it may carry a login code.
+    const std::string_view path = request.target.path;
+    spdlog::log(level, "http {} {} {} {} {} {:.1f} ms", request.id, request.remote,
+                request.method.substr(0, logged_bytes_max), path.substr(0, logged_bytes_max), reply.status,
+                seconds * 1e3);
   }
 
   /// Sets `source_` to the body being sent, for as long as it is sent.

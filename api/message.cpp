@@ -1,5 +1,9 @@
 #include "api/message.hpp"
 
+#include <array>
+#include <cstdio>
+#include <ctime>
+
 #include "base/errc.hpp"
 
 namespace weir::api {
@@ -27,6 +31,22 @@ Result<void> check_framing(std::string_view raw) {
     first = false;
   }
   return Error{Errc::malformed, "the header does not end in an empty line"};
+}
+
+std::string http_date(std::chrono::system_clock::time_point time) {
+  // The names are not those of the user's language, which strftime() would take.
+  static constexpr std::array days{"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+  static constexpr std::array months{"Jan", "Feb", "Mar", "Apr", "May", "Jun",
+                                     "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"};
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(std::chrono::floor<std::chrono::seconds>(time));
+  std::tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  std::array<char, 64> text{};
+  const int size = std::snprintf(text.data(), text.size(), "%s, %02d %s %04d %02d:%02d:%02d GMT",
+                                 days.at(static_cast<std::size_t>(utc.tm_wday)), utc.tm_mday,
+                                 months.at(static_cast<std::size_t>(utc.tm_mon)), utc.tm_year + 1900, utc.tm_hour,
+                                 utc.tm_min, utc.tm_sec);
+  return {text.data(), static_cast<std::size_t>(size)};
 }
 
 }  // namespace weir::api

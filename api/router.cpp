@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
+#include "api/message.hpp"
 #include "api/problem.hpp"
 #include "api/services.hpp"
 
@@ -140,6 +142,8 @@ std::variant<const Route*, Reply> admit(Services& services, Request& request) {
   }
   if (found.route == nullptr)
     return problem(405, request.target.path + " does not take " + request.method).with("Allow", found.allow);
+  if (!request.safe() && (request.header("if-match") || request.header("if-unmodified-since")))
+    return problem(412, "conditions are not checked here; ask without them");
   if (found.route->json_body) {
     if (!is_json(request.header("content-type").value_or("")))
       return problem(415, "send the body as \"Content-Type: application/json\"");
@@ -155,6 +159,7 @@ void finish(const Request& request, Reply& reply) {
     reply.body = problem_body(reply.status, *reply.problem, request);
   }
   revalidate(request, reply);
+  reply.headers.emplace_back("Date", http_date(std::chrono::system_clock::now()));
   reply.headers.emplace_back("X-Request-Id", request.id);
   reply.headers.emplace_back("Content-Security-Policy", content_security_policy);
   reply.headers.emplace_back("X-Content-Type-Options", "nosniff");

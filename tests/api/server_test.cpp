@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "api/message.hpp"
 #include "api/resources.hpp"
 #include "tests/api/fixture.hpp"
 
@@ -29,11 +30,19 @@ TEST_F(ServerTest, HealthSaysOkAndNoMore) {
 TEST_F(ServerTest, AnswersCarrySecurityHeadersAndTheRequestId) {
   const auto answer = get("/api/v1/version", "X-Request-Id: mine-1\r\n");
   EXPECT_EQ(answer["X-Request-Id"], "mine-1");
+  EXPECT_TRUE(answer[http::field::date].ends_with(" GMT")) << answer[http::field::date];
   EXPECT_EQ(answer["X-Content-Type-Options"], "nosniff");
   EXPECT_EQ(answer["Referrer-Policy"], "no-referrer");
   EXPECT_NE(answer["Content-Security-Policy"].find("default-src 'self'"), std::string_view::npos);
   EXPECT_NE(answer["Content-Security-Policy"].find("frame-ancestors 'none'"), std::string_view::npos);
   EXPECT_EQ(get("/api/v1/version", "X-Request-Id: <script>\r\n")["X-Request-Id"].find('<'), std::string_view::npos);
+}
+
+TEST(Message, DatesAreAsHeaderFieldsHaveThem) {
+  using std::chrono::system_clock;
+  EXPECT_EQ(http_date(system_clock::from_time_t(784'111'777)), "Sun, 06 Nov 1994 08:49:37 GMT");
+  EXPECT_EQ(http_date(system_clock::from_time_t(1'709'164'800) + std::chrono::milliseconds(999)),
+            "Thu, 29 Feb 2024 00:00:00 GMT");
 }
 
 TEST_F(ServerTest, HeadIsGetWithoutTheBody) {
