@@ -30,6 +30,14 @@ std::optional<std::string_view> cookie(const Request& request, std::string_view 
   return std::nullopt;
 }
 
+/// What a request shows as the token. Other schemes of Authorization are not for this head: a proxy may ask for them.
+std::optional<std::string_view> bearer_token(const Request& request) {
+  const auto authorization = request.header("authorization").value_or("");
+  const auto space = authorization.find(' ');
+  if (to_lower(authorization.substr(0, space)) != "bearer") return std::nullopt;
+  return space == std::string_view::npos ? "" : authorization.substr(space + 1);
+}
+
 bool is_loopback(const std::string& host) {
   boost::system::error_code no_address;
   const auto address = net::ip::make_address(host, no_address);
@@ -99,16 +107,14 @@ bool Access::host_allowed(std::string_view host, const std::string& local_addres
 }
 
 Proof Access::prove(const Request& request) const {
-  const auto authorization = request.header("authorization");
-  if (!authorization) return session_of(request) ? Proof::session : Proof::none;
-  const auto space = authorization->find(' ');
-  const bool bearer = space != std::string_view::npos && to_lower(authorization->substr(0, space)) == "bearer";
-  return bearer && equal_secrets(authorization->substr(space + 1), options_.token) ? Proof::token : Proof::none;
+  const auto token = bearer_token(request);
+  if (!token) return session_of(request) ? Proof::session : Proof::none;
+  return equal_secrets(*token, options_.token) ? Proof::token : Proof::none;
 }
 
 std::optional<Reply> Access::authenticate(const Request& request) {
   if (prove(request) != Proof::none) return std::nullopt;
-  if (request.header("authorization")) return refuse(request.remote, "the token is wrong");
+  if (bearer_token(request)) return refuse(request.remote, "the token is wrong");
   return problem(401,
                  "send the head's token as \"Authorization: Bearer TOKEN\" (it is in <data-dir>/token), or open "
                  "the dashboard through the link that the head prints");

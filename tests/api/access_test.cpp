@@ -96,6 +96,8 @@ TEST_F(AccessTest, BearerToken) {
 TEST_F(AccessTest, WrongTokensAreRateLimitedRightOnesAreNot) {
   auto access = make();
   const auto wrong = request("localhost:8265", "GET", {{"authorization", "Bearer wrong"}});
+  const auto of_proxy = request("localhost:8265", "GET", {{"authorization", "Basic dXNlcjpwYXNz"}});
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(status(access.authenticate(of_proxy)), 401u) << "no token that is wrong";
   for (int i = 0; i < 10; ++i) EXPECT_EQ(status(access.authenticate(wrong)), 401u);
   EXPECT_EQ(status(access.authenticate(wrong)), 429u);
   EXPECT_EQ(status(access.authenticate(request("localhost:8265", "GET", {{"authorization", "Bearer secret"}}))), 200u);
@@ -135,6 +137,12 @@ TEST_F(AccessTest, SessionCookieEndsWithItsTimeHoweverOftenItIsUsed) {
   EXPECT_TRUE(with("a=b; " + value + "; c=d"));
   EXPECT_FALSE(with("x" + value));
   EXPECT_FALSE(with(value + "0"));
+  const auto beside = [&](const char* authorization) {
+    return access.prove(request("localhost:8265", "GET", {{"cookie", value}, {"authorization", authorization}}));
+  };
+  EXPECT_EQ(beside("Basic dXNlcjpwYXNz"), Proof::session) << "that is for the proxy in front";
+  EXPECT_EQ(beside("Bearer wrong"), Proof::none);
+  EXPECT_EQ(beside("Bearer secret"), Proof::token);
   auto forged = value;
   forged.back() = forged.back() == '0' ? '1' : '0';
   EXPECT_FALSE(with(forged));
