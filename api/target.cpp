@@ -36,7 +36,6 @@ bool has_dot_part(std::string_view segment) {
 
 Result<std::vector<std::string>> parse_path(std::string_view path) {
   std::vector<std::string> segments;
-  const bool of_api = path.starts_with("/api/");
   path.remove_prefix(1);
   while (!path.empty()) {
     const auto end = path.find('/');
@@ -49,7 +48,7 @@ Result<std::vector<std::string>> parse_path(std::string_view path) {
     if (end == std::string_view::npos) break;
     path.remove_prefix(end + 1);
     // "/sessions/" and an id that is empty by mistake must not mean all sessions. A page's address may end so.
-    if (path.empty() && of_api)
+    if (path.empty() && segments.front() == "api")
       return Error{Errc::malformed, "the path ends with a slash: something after it is missing"};
   }
   return segments;

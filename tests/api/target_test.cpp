@@ -21,6 +21,7 @@ TEST(Target, OnlyTheRootEndsWithASlash) {
   EXPECT_TRUE(parse_target("/?a=b")->segments.empty());
   EXPECT_FALSE(parse_target("/api/v1/sessions/"));
   EXPECT_FALSE(parse_target("/api/v1/sessions/?a=b"));
+  EXPECT_FALSE(parse_target("/%61pi/v1/sessions/")) << "the router decodes it, too";
   EXPECT_EQ(parse_target("/jobs/?a=b")->segments, std::vector<std::string>{"jobs"}) << "a page, which people type";
 }
 
