@@ -66,6 +66,28 @@ TEST(OpenApi, EveryReferenceLeadsSomewhere) {
   });
 }
 
+TEST(OpenApi, EveryOperationHasTheAnswersThatAnyRequestMayGet) {
+  for (const auto& [path, methods] : document()["paths"].items())
+    for (const auto& [method, operation] : methods.items()) {
+      for (const char* status : {"400", "405", "408", "413", "421", "431", "500", "503"})
+        EXPECT_TRUE(operation["responses"].contains(status)) << method << " " << path << " " << status;
+      EXPECT_EQ(operation["responses"].contains("412"), method != "get") << method << " " << path;
+    }
+  const auto revalidated = [](const char* path) {
+    return document()["paths"][path]["get"]["responses"].contains("304");
+  };
+  EXPECT_TRUE(revalidated("/api/v1/jobs"));
+  EXPECT_FALSE(revalidated("/api/v1/stream"));
+  EXPECT_FALSE(revalidated("/api/v1/jobs/{id}/checkpoints/{step}"));
+}
+
+TEST(OpenApi, EveryResponseOfTheComponentsIsReferenced) {
+  std::set<std::string> used;
+  each_reference(document(), [&used](const std::string& reference) { used.insert(reference); });
+  for (const auto& [name, response] : document()["components"]["responses"].items())
+    EXPECT_TRUE(used.contains("#/components/responses/" + name)) << name;
+}
+
 TEST(OpenApi, SubmitDocumentsTheStatusOfAKeyThatWasUsedBefore) {
   const auto& submit = document()["paths"]["/api/v1/jobs"]["post"];  // JobsTest.IdempotencyKey shows what it answers
   EXPECT_TRUE(submit["responses"].contains("422"));
