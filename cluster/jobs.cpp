@@ -26,6 +26,8 @@ constexpr std::size_t key_length_max = 255;
 constexpr auto reasons_interval = 1s;         // between two publications of reasons
 constexpr std::size_t reasons_told_max = 64;  // the first jobs of the queue, for subscribers of all jobs
 
+const Error job_of_key_goes{Errc::exhausted, "the job of this key is being deleted; ask again"};
+
 std::string hash_of(const json& body) {
   const std::string text = to_text(body);
   std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
@@ -182,8 +184,10 @@ net::awaitable<Result<Submission>> Jobs::submit(json spec, std::string idempoten
   if (!committed) {
     co_await remove_files(services_.job_dir(job.id));
     const bool was_slower = committed.error().code == Errc::conflict && !idempotency_key.empty();
-    if (was_slower) co_return co_await earlier_submission(idempotency_key, body_hash);  // than one with the same key
-    co_return committed.error();
+    if (!was_slower) co_return committed.error();
+    auto earlier = co_await earlier_submission(idempotency_key, body_hash);  // with the same key
+    if (earlier && !earlier->job) co_return job_of_key_goes;
+    co_return earlier;
   }
   submission.job = job;
   submission.created = true;
@@ -208,7 +212,7 @@ net::awaitable<Result<Submission>> Jobs::earlier_submission(std::string key, std
   auto job = co_await services_.store->job((*use)->job_id);
   if (!job) co_return job.error();
   submission.job = std::move(*job);
-  if (!submission.job) co_return submission;
+  if (!submission.job) co_return job_of_key_goes;
   explain_waiting({&*submission.job, 1});
   if (auto checked = co_await check(submission.job->spec)) submission.warnings = std::move(checked->warnings);
   co_return submission;
@@ -274,66 +278,6 @@ net::awaitable<Result<JobRecord>> Jobs::commit_stop(JobRecord job) {
   const auto committed = co_await services_.store->commit(std::move(changes));
   if (!committed) co_return committed.error();
   co_return job;
-}
-
-net::awaitable<Result<void>> Jobs::remove_job(std::string id) {
-  auto job = co_await services_.store->job(id);
-  if (!job) co_return job.error();
-  if (!*job) co_return Error{Errc::not_found, "there is no job " + id};
-  if (!terminal((*job)->state)) {
-    const bool stopping = (*job)->phase == JobPhase::stopping;
-    co_return Error{Errc::conflict,
-                    "job " + id +
-                        (stopping ? " is still stopping: wait until it is STOPPED"
-                                  : " is " + std::string(to_string((*job)->state)) + "; stop it first")};
-  }
-  std::vector<Change> changes;
-  changes.push_back(change::RemoveJob{id});
-  changes.push_back(change::Publish{StreamKind::job_removed, id, to_text({{"id", id}})});
-  // Under this name recover() knows them if the head ends before it has removed them.
-  const auto dir = services_.job_dir(id);
-  const auto set_aside = services_.job_dir(id + std::string(removed_suffix));
-  auto nothing = [] { return true; };
-  co_await run_on(services_.logs, std::move(nothing));  // what it printed last is written before, not behind it
-  co_await move_files(dir, set_aside);
-  auto committed = co_await services_.store->commit(std::move(changes));
-  if (committed) {
-    co_await remove_files(set_aside);
-  } else {
-    co_await move_files(set_aside, dir);
-  }
-  co_return committed;
-}
-
-net::awaitable<void> Jobs::move_files(std::filesystem::path from, std::filesystem::path to) {
-  auto move = [from, to] {
-    std::error_code error;
-    std::filesystem::rename(from, to, error);
-    return error;
-  };
-  const auto error = co_await run_on(services_.files, std::move(move));
-  if (!error || error == std::errc::no_such_file_or_directory) co_return;  // a job may have no files
-  spdlog::warn("{} cannot be moved to {}: {}", from.string(), to.string(), error.message());
-}
-
-net::awaitable<void> Jobs::remove_files(std::filesystem::path dir) {
-  auto remove = [dir] {
-    std::error_code error;
-    std::filesystem::remove_all(dir, error);
-    return error;
-  };
-  if (const auto error = co_await run_on(services_.files, std::move(remove))) {
-    spdlog::warn("{} is left until the head starts again: {}", dir.string(), error.message());
-  }
-}
-
-/// A job that has ended does not go on from it any more. The disk may be slow, so this comes last.
-net::awaitable<void> Jobs::remove_resume_file(std::string id) {
-  auto remove = [file = job_files::resume_file(services_.job_dir(id))] {
-    std::error_code ignored;  // it goes with the job
-    return std::filesystem::remove(file, ignored);
-  };
-  co_await run_on(services_.files, std::move(remove));
 }
 
 net::awaitable<Result<void>> Jobs::output(protocol::OutputBatch batch) {

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -95,6 +96,7 @@ class Jobs {
   net::awaitable<void> end(JobRecord job, JobRun::Ending ending, std::vector<Change> more);
   net::awaitable<Result<JobRecord>> commit_stop(JobRecord job);
   net::awaitable<void> record_owed(std::string id);
+  net::awaitable<Result<void>> remove_ended(std::string id);
   net::awaitable<void> move_files(std::filesystem::path from, std::filesystem::path to);
   net::awaitable<void> remove_files(std::filesystem::path dir);
   net::awaitable<void> remove_resume_file(std::string id);
@@ -116,6 +118,7 @@ class Jobs {
   std::map<std::string, std::shared_ptr<JobRun>> runs_;
   std::map<std::string, JobRecord> recovering_;      ///< of jobs whose restart is being committed, what is committed
   std::map<std::string, std::vector<Change>> owed_;  ///< what the store has refused, of jobs that wait for a restart
+  std::set<std::string> removing_;                   ///< jobs that remove_job() is about to remove
   std::uint64_t next_order_ = 1;
   bool stopping_ = false;
   bool pass_is_due_ = false;      ///< dispatch_pass() is spawned and has not begun

@@ -27,8 +27,12 @@ std::string location(const std::string& id) { return "/api/v1/jobs/" + percent_e
 Reply spec_problems(const std::vector<protocol::Problem>& problems) {
   std::vector<FieldError> errors;
   for (const auto& p : problems) errors.push_back({p.pointer, p.message, p.suggestion});
-  const std::string first = problems.front().pointer.empty() ? "" : problems.front().pointer + ": ";
-  return problem(422, "the job spec is not valid: " + first + problems.front().message, std::move(errors));
+  std::string detail = "the job spec is not valid";
+  if (!errors.empty()) {
+    const auto& first = errors.front();
+    detail += ": " + (first.pointer.empty() ? "" : first.pointer + ": ") + first.detail;
+  }
+  return problem(422, std::move(detail), std::move(errors));
 }
 
 Result<cluster::JobQuery> job_query(const Target& target) {

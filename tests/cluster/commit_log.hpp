@@ -2,6 +2,8 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,6 +33,8 @@ class CommitLog final : public Store {
     why_ = std::move(why);
   }
   void accept() { refused_ = nullptr; }
+  /// The job of this id is not found from now on, as if it had just been deleted.
+  void hide(std::string id) { hidden_ = std::move(id); }
   const std::vector<std::vector<Change>>& commits() const { return commits_; }
 
   net::awaitable<Result<void>> commit(std::vector<Change> changes) override {
@@ -40,7 +44,10 @@ class CommitLog final : public Store {
     co_return co_await below_->commit(std::move(changes));
   }
 
-  net::awaitable<Result<std::optional<JobRecord>>> job(std::string id) override { return below_->job(std::move(id)); }
+  net::awaitable<Result<std::optional<JobRecord>>> job(std::string id) override {
+    if (id == hidden_) co_return std::optional<JobRecord>();
+    co_return co_await below_->job(std::move(id));
+  }
   net::awaitable<Result<JobPage>> jobs(JobQuery query) override { return below_->jobs(std::move(query)); }
   JobCounts job_counts() const override { return below_->job_counts(); }
   net::awaitable<Result<std::vector<JobRecord>>> unfinished_jobs() override { return below_->unfinished_jobs(); }
@@ -84,6 +91,7 @@ class CommitLog final : public Store {
   runtime::Event released_;
   std::function<bool(const std::vector<Change>&)> refused_;
   Error why_;
+  std::string hidden_;
   std::vector<std::vector<Change>> commits_;
 };
 
