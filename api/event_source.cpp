@@ -1,21 +1,12 @@
 #include "api/event_source.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "api/problem.hpp"
 #include "base/errc.hpp"
 
 namespace weir::api {
-namespace {
-
-std::string event(const cluster::StreamItem& item) {
-  std::string text;
-  // A transient item has no position in the stream: without an id the client keeps the last one.
-  if (item.sequence != 0) text += "id: " + std::to_string(item.sequence) + "\n";
-  return text + "event: " + std::string(cluster::to_string(item.kind)) + "\ndata: " + item.data + "\n\n";
-}
-
-}  // namespace
 
 EventSource::EventSource(std::unique_ptr<cluster::Subscription> subscription, Options options,
                          std::atomic<std::uint64_t>& open_streams)
@@ -28,9 +19,11 @@ EventSource::~EventSource() { --open_streams_; }
 net::awaitable<Result<std::string>> EventSource::next() {
   if (finished_ || !admitted()) co_return std::string();
   if (!begun_) {
-    // So that the header and this line reach the client before the first event.
+    // So that the header and these lines reach the client before the first event, and a client that loses the
+    // connection before that misses nothing.
     begun_ = true;
-    co_return std::string("retry: 1000\n\n");
+    place_ = subscription_->place();
+    co_return "id: " + std::to_string(place_) + "\nretry: 1000\n\n";
   }
   const bool ending = end_ || options_.ended_job;
   const auto patience = ending ? options_.log_patience : options_.heartbeat;
@@ -39,35 +32,59 @@ net::awaitable<Result<std::string>> EventSource::next() {
   if (!batch && batch.error().code == Errc::cancelled) co_return std::string();
   if (!batch) co_return batch.error();
   if (!admitted()) co_return std::string();
-  if (!batch->reset && batch->items.empty()) co_return ending ? terminal_record() : std::string(": still here\n\n");
-  co_return write(std::move(*batch));
+  if (batch->reset || !batch->items.empty()) co_return write(std::move(*batch));
+  if (ending) co_return terminal_record();
+  // An event, since a browser does not show comments: a page must see whether its connection is dead. Its id keeps the
+  // place of a stream without events of its own from growing too old.
+  place_ = batch->sequence;
+  co_return "id: " + std::to_string(place_) + "\nevent: beat\ndata: {}\n\n";
 }
 
 std::string EventSource::write(cluster::Subscription::Batch batch) {
   std::string text;
   if (batch.reset) {
     // The position just before the items that follow, so that a client that loses the connection here misses nothing.
-    const auto before = batch.items.empty() ? batch.sequence : batch.items.front().sequence - 1;
-    const std::string place = std::to_string(before);
+    place_ = batch.items.empty() ? batch.sequence : batch.items.front().sequence - 1;
+    const std::string place = std::to_string(place_);
     text = "id: " + place + "\nevent: reset\ndata: {\"sequence\":" + place + "}\n\n";
   }
   for (auto& item : batch.items) {
-    if (options_.ends_with_job && item.kind == cluster::StreamKind::job_end)
+    if (options_.ends_with_job && item.kind == cluster::StreamKind::job_end) {
       end_ = std::move(item);
-    else
-      text += event(item);
+      continue;
+    }
+    if (options_.ends_with_job && item.kind == cluster::StreamKind::job_removed) {
+      // Its log is gone, too: the end is told now, if there is one.
+      if (end_ || options_.ended_job) text += terminal_record();
+      finished_ = true;
+    }
+    text += event(item);
   }
   // There is only the end, which is held back: send a comment while waiting for the log.
   return text.empty() ? ": ending\n\n" : text;
 }
 
+std::string EventSource::event(const cluster::StreamItem& item) {
+  std::string text;
+  // A transient item has no position in the stream: without an id the client keeps the last one.
+  if (item.sequence != 0) {
+    place_ = item.sequence;
+    text = "id: " + std::to_string(place_) + "\n";
+  }
+  return text + "event: " + std::string(cluster::to_string(item.kind)) + "\ndata: " + item.data + "\n\n";
+}
+
 std::string EventSource::terminal_record() {
   finished_ = true;
-  if (end_) return event(*end_);
-  // The job's end is older than the position from which the client reads: sent again, without an id.
   cluster::StreamItem item;
-  item.kind = cluster::StreamKind::job_end;
-  item.data = to_text(cluster::to_json(*options_.ended_job));
+  if (end_) {
+    item = *end_;
+    item.sequence = std::max(item.sequence, place_);  // what came while it was held back is not to come again
+  } else {
+    // The job's end is older than the position from which the client reads: sent again, without an id.
+    item.kind = cluster::StreamKind::job_end;
+    item.data = to_text(cluster::to_json(*options_.ended_job));
+  }
   return event(item);
 }
 

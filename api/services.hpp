@@ -29,7 +29,7 @@ struct Limits {
   std::chrono::milliseconds header_deadline = std::chrono::seconds(10);  ///< for a header to be complete
   std::chrono::milliseconds body_deadline = std::chrono::seconds(30);    ///< for a body to be complete
   std::chrono::milliseconds write_deadline = std::chrono::seconds(30);   ///< for a piece of an answer to be sent
-  std::chrono::milliseconds heartbeat = std::chrono::seconds(15);        ///< between comments of a silent stream
+  std::chrono::milliseconds heartbeat = std::chrono::seconds(15);        ///< between beats of a silent stream
 };
 
 /// Counts of answered requests, for /metrics. Thread-safe.

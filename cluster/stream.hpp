@@ -50,9 +50,12 @@ class Subscription {
   virtual ~Subscription() = default;
 
   /// The next items, at most 256 with at most 1 MiB of data together (the first one whatever its size); an empty batch
-  /// if nothing came within `patience` (send a comment to keep the connection open). Fails with: cancelled (closed, or
+  /// if nothing came within `patience` (send something to keep the connection open). Fails with: cancelled (closed, or
   /// the head stops), and the errors of the store.
   virtual net::awaitable<Result<Batch>> next(std::chrono::milliseconds patience) = 0;
+
+  /// The position after which next() goes on: the `after` to continue from here.
+  virtual std::uint64_t place() = 0;
 
   /// Makes a waiting next() and every later one fail with cancelled. Thread-safe.
   virtual void close() = 0;

@@ -53,8 +53,8 @@ bool Topics::match(StreamKind kind, std::string_view job_id) const {
     case StreamKind::node:
     case StreamKind::node_removed: return cluster_;
     case StreamKind::event: return job_id.empty() ? cluster_ : has(job_ids_);
-    case StreamKind::job:
-    case StreamKind::job_removed: return jobs_ || has(job_ids_);
+    case StreamKind::job: return jobs_ || has(job_ids_);
+    case StreamKind::job_removed:
     case StreamKind::job_end: return jobs_ || has(job_ids_) || has(log_ids_);
     case StreamKind::metrics:
     case StreamKind::checkpoint: return has(job_ids_);
@@ -230,9 +230,11 @@ class HubSubscription final : public Subscription {
       if (!batch.items.empty()) co_return batch;
       auto wait = [subscriber = subscriber_](std::function<void(bool)> done) { subscriber->wait(std::move(done)); };
       const bool woken = co_await await_completion<bool>(std::move(wait));
-      if (!woken) co_return batch;
+      if (!woken) co_return subscriber_->take();  // it may have passed what others asked for meanwhile
     }
   }
+
+  std::uint64_t place() override { return subscriber_->state().cursor; }
 
   void close() override { subscriber_->close(); }
 

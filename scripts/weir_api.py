@@ -128,8 +128,9 @@ class Api:
                     event = line[6:].strip()
                 elif line.startswith("data:"):
                     data += line[5:].strip()
-                elif not line and data:
-                    yield sequence, event, json.loads(data)
+                elif not line:
+                    if data and event != "beat":  # which only shows that the head is there
+                        yield sequence, event, json.loads(data)
                     sequence, event, data = None, "message", ""
         finally:
             connection.close()

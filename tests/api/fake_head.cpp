@@ -73,6 +73,8 @@ class FakeSubscription final : public cluster::Subscription {
     }
   }
 
+  std::uint64_t place() override { return place_; }
+
   void close() override {
     closed_ = true;
     for (auto* timer : head_.waiting_) timer->cancel();

@@ -20,7 +20,8 @@ class StreamTest : public ServerTest {
     const auto header = wire->until("\r\n\r\n");
     EXPECT_NE(header.find(" 200 "), std::string::npos) << header;
     EXPECT_NE(header.find("Content-Type: text/event-stream"), std::string::npos) << header;
-    EXPECT_EQ(wire->until("\n\n"), "retry: 1000\n\n");
+    const auto begin = wire->until("\n\n");
+    EXPECT_TRUE(begin.starts_with("id: ") && begin.ends_with("\nretry: 1000\n\n")) << begin;
     return wire;
   }
 
@@ -69,11 +70,42 @@ TEST_F(StreamTest, TooOldAPlaceIsReset) {
   EXPECT_EQ(wire->until("\n\n"), job_event(51));
 }
 
-TEST_F(StreamTest, SilentStreamHasComments) {
+TEST_F(StreamTest, BeginsWithItsPlace) {
+  start();
+  publish_jobs(1, 3);
+  on_head([] {});  // after which they are published
+  Wire wire(port());
+  wire.send(text("GET", "/api/v1/stream?topics=jobs"));
+  wire.until("id: 3\nretry: 1000\n\n");
+  Wire behind(port());
+  behind.send(text("GET", "/api/v1/stream?topics=jobs&last_event_id=2"));
+  behind.until("id: 2\nretry: 1000\n\n");
+}
+
+TEST_F(StreamTest, SilentStreamBeatsAndKeepsUpWithWhatItDidNotAskFor) {
   options.limits.heartbeat = 20ms;
   const auto wire = open("topics=cluster");
-  EXPECT_EQ(wire->until("\n\n"), ": still here\n\n");
-  EXPECT_EQ(wire->until("\n\n"), ": still here\n\n");
+  EXPECT_EQ(wire->until("\n\n"), "id: 0\nevent: beat\ndata: {}\n\n");
+  publish_jobs(1, 3);
+  wire->until("id: 3\nevent: beat\ndata: {}\n\n");
+}
+
+TEST_F(StreamTest, AJobThatIsDeletedEndsItsStream) {
+  add_job("j1");
+  for (const std::string topics : {"topics=job:j1", "topics=logs:j1", "topics=job:j1,logs:j1"}) {
+    const auto wire = open(topics + "&last_event_id=0");
+    publish(1, StreamKind::job_removed, "j1", "{\"id\":\"j1\"}");
+    EXPECT_EQ(wire->rest(), "id: 1\nevent: job_removed\ndata: {\"id\":\"j1\"}\n\n") << topics;
+  }
+}
+
+TEST_F(StreamTest, TheEndOfAJobIsToldBeforeItsDeletion) {
+  add_job("j1");
+  start();
+  publish(1, StreamKind::job_end, "j1", "{}");
+  publish(2, StreamKind::job_removed, "j1", "{}");
+  EXPECT_EQ(open("topics=job:j1,logs:j1&last_event_id=0")->rest(),
+            "id: 1\nevent: job_end\ndata: {}\n\nid: 2\nevent: job_removed\ndata: {}\n\n");
 }
 
 TEST_F(StreamTest, EndsWithTheSessionThatAskedForIt) {
@@ -88,7 +120,7 @@ TEST_F(StreamTest, EndsWithTheSessionThatAskedForIt) {
   EXPECT_NE(wire.until("\"n\":1}\n\n").find("event: job"), std::string::npos);
   EXPECT_EQ(nlohmann::json::parse(request("DELETE", "/api/v1/sessions").body())["revoked"], 1);
   publish_jobs(2, 2);
-  EXPECT_EQ(wire.rest().find("event:"), std::string::npos) << "the stream outlived its session";
+  EXPECT_EQ(wire.rest().find("event: job"), std::string::npos) << "the stream outlived its session";
 }
 
 TEST_F(StreamTest, OneJobsStreamEndsWithItsTerminalRecord) {
@@ -99,10 +131,10 @@ TEST_F(StreamTest, OneJobsStreamEndsWithItsTerminalRecord) {
   publish(3, StreamKind::log, "j1", "{\"text\":\"last\"}");
   std::string events = wire->rest();
   const auto last_log = events.find("\"last\"");
-  const auto end = events.find("id: 2\nevent: job_end\ndata: {\"state\":\"SUCCEEDED\"}\n\n");
+  const auto end = events.find("id: 3\nevent: job_end\ndata: {\"state\":\"SUCCEEDED\"}\n\n");
   ASSERT_NE(last_log, std::string::npos) << events;
   ASSERT_NE(end, std::string::npos) << events;
-  EXPECT_LT(last_log, end);
+  EXPECT_LT(last_log, end) << "and the end has the place where the client is by then";
   EXPECT_TRUE(events.ends_with("{\"state\":\"SUCCEEDED\"}\n\n")) << events;
 }
 

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/strand.hpp>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -88,6 +90,33 @@ TEST_F(StreamTest, WhoFollowsTheClusterIsToldOfRemovedNodes) {
   EXPECT_THAT(drain(*jobs), IsEmpty());
   auto later = subscribe("cluster", 0);
   EXPECT_THAT(drain(*later), ElementsAre(R"({"id":"n1"})")) << "it is kept for those who were away";
+}
+
+TEST_F(StreamTest, WhoFollowsAJobInAnyWayIsToldOfItsDeletion) {
+  auto job = subscribe("job:a");
+  auto logs = subscribe("logs:a");
+  auto other = subscribe("logs:b");
+  publish("gone", StreamKind::job_removed);
+  EXPECT_THAT(drain(*job), ElementsAre("gone"));
+  EXPECT_THAT(drain(*logs), ElementsAre("gone"));
+  EXPECT_THAT(drain(*other), IsEmpty());
+}
+
+TEST_F(StreamTest, APlaceKeepsUpWithWhatWasNotAskedFor) {
+  auto quiet = subscribe("cluster");
+  EXPECT_EQ(quiet->place(), 0u);
+  std::optional<Result<Subscription::Batch>> batch;
+  net::co_spawn(simulation_.executor(), quiet->next(1s),
+                [&batch](const std::exception_ptr&, Result<Subscription::Batch> next) { batch = std::move(next); });
+  simulation_.settle();
+  publish("1");
+  publish("2");
+  ASSERT_TRUE(simulation_.run_until([&batch] { return batch.has_value(); }));
+  ASSERT_TRUE(*batch);
+  EXPECT_THAT((*batch)->items, IsEmpty());
+  EXPECT_EQ((*batch)->sequence, 2u);
+  EXPECT_EQ(quiet->place(), 2u);
+  EXPECT_EQ(subscribe("job:a", 1)->place(), 1u);
 }
 
 TEST_F(StreamTest, ResumesWithoutGapOrRepeat) {
