@@ -24,6 +24,7 @@ Errc kind(unsigned status) {
     case 422: return Errc::invalid_argument;
     case 405:
     case 501: return Errc::unsupported;
+    case 502: return Errc::peer_lost;  // a proxy does not reach the head
     case 408:
     case 504: return Errc::deadline_exceeded;
     case 429:

@@ -100,6 +100,8 @@ class LogPrinter {
   std::map<std::uint64_t, std::string> rests_;
 };
 
+Error deleted(const std::string& id) { return {Errc::not_found, "job " + id + " was deleted"}; }
+
 bool ended(const nlohmann::json& job) {
   const std::string state = text(job, "state");
   return state == "SUCCEEDED" || state == "FAILED" || state == "STOPPED";
@@ -123,6 +125,7 @@ int follow_job(const Api& api, const std::string& id, bool json) {
       .opened = refresh,
       .event = [&](const ServerSentEvent& event) -> Result<bool> {
         if (progress.ended()) return false;
+        if (event.name == "job_removed") return deleted(id);
         if (event.name == "reset") {
           if (auto done = refresh(); !done) return done.error();
         }
@@ -176,6 +179,7 @@ int follow_logs(const Api& api, const std::string& id, int worker, bool json) {
       .opened = look,
       .event = [&](const ServerSentEvent& event) -> Result<bool> {
         if (over) return false;
+        if (event.name == "job_removed") return deleted(id);
         if (!output_is_open()) return unwritable();  // also where there is nothing to print for long
         const nlohmann::json data = data_of(event);
         over = event.name == "job_end" || (event.name == "job" && ended(data));

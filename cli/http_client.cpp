@@ -31,7 +31,7 @@ using std::chrono::seconds;
 inline constexpr auto nothrow = net::as_tuple(net::use_awaitable);
 
 constexpr seconds connect_deadline{10};
-constexpr seconds silence_max{60};  ///< the head sends a comment every 15 s
+constexpr seconds silence_max{60};  ///< the head sends something every 15 s
 constexpr std::size_t answer_bytes_max = 256 * 1024 * 1024;
 constexpr std::size_t refusal_bytes_max = 1024 * 1024;
 
@@ -190,24 +190,37 @@ class StreamReader {
     opened_ = false;
     LongAnswer answer(io_.get_executor(), tls_, place_);
     if (auto opened = co_await answer.open(request_); !opened) co_return opened.error();
-    if (!answer.accepted()) co_return decide(co_await answer.refusal());
-    opened_ = ever_opened_ = true;
+    if (!answer.accepted()) co_return failed(co_await answer.refusal());
     if (handlers_.opened) {
-      if (auto done = handlers_.opened(); !done) co_return decide(done);
+      if (auto done = handlers_.opened(); !done) co_return failed(done.error());
     }
+    opened_ = ever_opened_ = true;
     EventParser events;
     while (!answer.done()) {
       const auto piece = co_await answer.next();
       if (!piece) co_return piece.error();
       if (auto fed = events.feed(*piece); !fed) co_return decide(fed);
       while (auto event = events.next()) {
-        if (event->id) request_.set("Last-Event-ID", *event->id);
         auto more = handlers_.event(*event);
-        if (!more) co_return decide(more.error());
+        if (!more) co_return failed(more.error());
         if (!*more) co_return decide({});
+        go_on_after(events);
       }
+      go_on_after(events);
     }
     co_return Error{Errc::peer_lost, "the head closed the stream"};
+  }
+
+  void go_on_after(const EventParser& events) {
+    if (events.last_id()) request_.set("Last-Event-ID", *events.last_id());
+  }
+
+  /// What may pass, such as the restart of a head or of a proxy in front of it, is a break like any other, once the
+  /// stream has been open.
+  std::optional<Error> failed(Error error) {
+    const bool may_pass =
+        error.code == Errc::peer_lost || error.code == Errc::deadline_exceeded || error.code == Errc::exhausted;
+    return ever_opened_ && may_pass ? std::optional(std::move(error)) : decide(std::move(error));
   }
 
   std::optional<Error> decide(Result<void> result) {

@@ -66,8 +66,9 @@ class HttpClient {
   };
 
   /// Reads a stream of server-sent events until a handler stops it or fails. After a break it reconnects and continues
-  /// where it stopped (Last-Event-ID), and gives up after `patience` without success. While it runs, SIGINT ends it
-  /// instead of the process.
+  /// where it stopped (Last-Event-ID), and gives up after `patience` without success. Once the stream was open, a head
+  /// that cannot answer now and a handler that fails with peer_lost, deadline_exceeded or exhausted are such breaks,
+  /// too. While it runs, SIGINT ends it instead of the process.
   /// Fails with: cancelled (SIGINT), peer_lost, deadline_exceeded, the error for an answer other than 200 (see
   /// answer_error), and the errors of handlers.
   Result<void> stream(const std::string& target, const StreamHandlers& handlers,

@@ -29,6 +29,7 @@ std::optional<ServerSentEvent> EventParser::next() {
   while (auto line = take_line()) {
     if (line->empty()) {
       ServerSentEvent done = std::exchange(current_, {});
+      if (done.id) last_id_ = done.id;
       if (std::exchange(has_data_, false)) return done;
       continue;  // an event without data is dropped
     }

@@ -28,12 +28,16 @@ class EventParser {
   /// The next complete event, if there is one.
   std::optional<ServerSentEvent> next();
 
+  /// The last id that came so far, also without an event: the place from which to go on. Empty if none has come.
+  const std::optional<std::string>& last_id() const { return last_id_; }
+
  private:
   std::optional<std::string> take_line();
 
   std::string buffer_;
   std::size_t begin_ = 0;  // beginning of the part not parsed yet
   ServerSentEvent current_;
+  std::optional<std::string> last_id_;
   bool has_data_ = false;
 };
 

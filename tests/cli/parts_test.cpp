@@ -87,7 +87,7 @@ TEST(UpArguments, NodesDivideTheMachine) {
 TEST(ServerSentEvents, AreTakenApartHoweverTheyArrive) {
   const std::string stream =
       "retry: 1000\n: comment\n\nid: 7\nevent: job\ndata: {\"a\":\ndata: 1}\n\ndata:x\r\n\r\nevent: empty\n\nid:8\n"
-      "data\n\n";
+      "data\n\nid: 9\nretry: 1\n\n";
   for (std::size_t piece : {std::size_t{1}, std::size_t{3}, stream.size()}) {
     EventParser parser;
     std::vector<ServerSentEvent> events;
@@ -102,6 +102,7 @@ TEST(ServerSentEvents, AreTakenApartHoweverTheyArrive) {
     EXPECT_EQ(events[1].id, std::nullopt);
     EXPECT_EQ(events[1].name, "message");
     EXPECT_EQ(events[1].data, "x");
+    EXPECT_EQ(parser.last_id(), "9") << "a place without an event";
     EXPECT_EQ(events[2].id, "8");
     EXPECT_EQ(events[2].data, "");
   }

@@ -9,6 +9,8 @@
 #include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
 
 #include "base/errc.hpp"
 #include "cli/exit_code.hpp"
@@ -319,6 +321,36 @@ TEST_F(Spec, FollowGoesOnWhereABrokenStreamEnded) {
   EXPECT_EQ(running.last_event_ids, (std::vector<std::string>{"", "5"}));
   EXPECT_THAT(outcome.err, HasSubstr("step 6/10  60%  loss 0.25  accuracy 90.0%"));
   EXPECT_THAT(outcome.err, HasSubstr("trying again"));
+}
+
+TEST_F(Spec, FollowGoesOnAfterWhatPasses) {
+  std::vector<bool> from_5;  // of the times the stream was asked for: whether from the place it had told
+  bool refused = false;
+  FakeHttp head([&](const FakeRequest& request) -> std::string {
+    if (request.line() == "POST /api/v1/jobs") return answer(201, job("PENDING"));
+    if (request.has("GET /api/v1/stream")) {
+      from_5.push_back(request.has("Last-Event-ID: 5\r\n"));
+      if (from_5.size() == 1) return event_stream("id: 5\nretry: 1000\n\n");
+      if (from_5.size() == 2) return answer(502, "", "text/html");  // of a proxy
+      const std::string beat = "id: 6\nevent: beat\ndata: {}\n\n";
+      return event_stream(beat + "id: 7\nevent: job_end\ndata: " + job("SUCCEEDED", 10) + "\n\n");
+    }
+    // The stream is open again, and the job cannot be read yet.
+    if (from_5.size() == 3 && !std::exchange(refused, true)) return answer(503, R"({"detail": "starting"})");
+    return answer(200, job("RUNNING", 4));
+  });
+  const Outcome outcome = weir({"--address", head.address(), "submit", path_, "--follow"});
+  EXPECT_THAT(outcome.err, HasSubstr("SUCCEEDED"));
+  EXPECT_TRUE(refused);
+  EXPECT_EQ(from_5, (std::vector<bool>{false, true, true, true}));
+}
+
+TEST_F(Spec, FollowSaysThatTheJobWasDeleted) {
+  RunningJob running({"id: 6\nevent: job_removed\ndata: {\"id\": \"J1\"}\n\n"});
+  running.final_state = "RUNNING";
+  const Outcome outcome = weir({"--address", running.head.address(), "submit", path_, "--follow"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_THAT(outcome.err, HasSubstr("job J1 was deleted"));
 }
 
 TEST_F(Spec, FollowingAJobThatFailsExitsWithOne) {
