@@ -10,9 +10,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cerrno>
-#include <charconv>
 #include <condition_variable>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
@@ -310,18 +308,6 @@ std::map<std::string, std::string> current_environment() {
     if (equals != std::string_view::npos) all.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return all;
-}
-
-net::awaitable<bool> wait_for_parents_end() {
-  const char* text = std::getenv(lifeline_variable);
-  int number = -1;
-  if (text == nullptr || std::from_chars(text, text + std::strlen(text), number).ec != std::errc{}) co_return false;
-  Fd copy(::fcntl(number, F_DUPFD_CLOEXEC, lowest_parent_fd));
-  if (copy.get() < 0) co_return false;
-  net::posix::stream_descriptor lifeline(co_await net::this_coro::executor, copy.release());
-  std::array<char, 1> nothing{};
-  const auto [failed, count] = co_await lifeline.async_read_some(net::buffer(nothing), nothrow);
-  co_return failed == net::error::eof;
 }
 
 std::unique_ptr<ProcessSpawner> make_process_spawner() { return std::make_unique<PosixSpawner>(); }

@@ -68,10 +68,6 @@ class ProcessSpawner {
   virtual Result<std::unique_ptr<Process>> spawn(net::any_io_executor executor, ProcessSpec spec) = 0;
 };
 
-/// For a child with a lifeline: waits until the parent is gone and returns true. Returns false at once if there is no
-/// lifeline, and when cancelled.
-net::awaitable<bool> wait_for_parents_end();
-
 /// Makes the spawner that starts real processes. Children are forked from one thread that lives as long as the spawner:
 /// the kernel sends a child its parent-death signal when the *thread* that forked it ends.
 std::unique_ptr<ProcessSpawner> make_process_spawner();
