@@ -64,10 +64,6 @@ void ActorSystem::disconnect(PeerId peer, std::string why) {
   if (auto found = core_->find_peer(peer.value)) found->give_up({Errc::peer_lost, std::move(why)});
 }
 
-void ActorSystem::on_peer_joined(net::any_io_executor executor, PeerJoined callback) {
-  core_->on_peer_joined(std::move(executor), std::move(callback));
-}
-
 void ActorSystem::on_peer_lost(net::any_io_executor executor, PeerLost callback) {
   core_->on_peer_lost(std::move(executor), std::move(callback));
 }

@@ -28,7 +28,6 @@ struct PeerInfo {
   std::string remote;   ///< its address as this end sees it
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
-  std::size_t calls_waiting = 0;  ///< calls to it that have no answer yet
 };
 
 enum class ActorState : std::uint8_t { running, stopping };
@@ -85,7 +84,6 @@ class ActorSystem {
     std::chrono::milliseconds silence_limit{10'000};
     std::size_t unauthenticated_links_max = 256;  ///< a further incoming link displaces the oldest
   };
-  using PeerJoined = std::function<void(const PeerInfo&)>;
   using PeerLost = std::function<void(const PeerInfo&, const Error& why)>;
 
   explicit ActorSystem(Options options);
@@ -135,9 +133,7 @@ class ActorSystem {
   /// Closes the link; the peer counts as lost. Unknown ids are ignored.
   void disconnect(PeerId peer, std::string why);
 
-  /// Registers a callback that runs on `executor` for every peer that joins (or is lost) from now on, in order per
-  /// peer.
-  void on_peer_joined(net::any_io_executor executor, PeerJoined callback);
+  /// Registers a callback that runs on `executor` for every peer that is lost from now on.
   void on_peer_lost(net::any_io_executor executor, PeerLost callback);
 
   std::vector<ActorInfo> actors() const;

@@ -97,9 +97,4 @@ void CallTable::close(const Error& why) {
   for (auto& waiting : left) waiting->fail(why);
 }
 
-std::size_t CallTable::size() const {
-  std::scoped_lock lock(mutex_);
-  return size_;
-}
-
 }  // namespace weir::runtime

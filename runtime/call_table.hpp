@@ -34,8 +34,6 @@ class CallTable : public std::enable_shared_from_this<CallTable> {
   /// Fails every waiting call with `why`, at once, and all later ones.
   void close(const Error& why);
 
-  std::size_t size() const;
-
  private:
   static constexpr std::uint32_t none = ~0u;
   static constexpr std::size_t idle_lists_max = 64;
@@ -60,7 +58,7 @@ class CallTable : public std::enable_shared_from_this<CallTable> {
 
   Clock& clock_;
   net::any_io_executor executor_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::vector<Slot> slots_;
   std::uint32_t free_ = none;
   std::size_t size_ = 0;

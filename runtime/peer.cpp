@@ -242,8 +242,8 @@ void Peer::check_alive() {
 }
 
 PeerInfo Peer::info() const {
-  return {{handshake_.peer().process}, handshake_.peer().name,  handshake_.account(), link_->remote(),
-          link_->bytes_sent(),         link_->bytes_received(), calls_->size()};
+  return {{handshake_.peer().process}, handshake_.peer().name, handshake_.account(), link_->remote(),
+          link_->bytes_sent(),         link_->bytes_received()};
 }
 
 }  // namespace weir::runtime

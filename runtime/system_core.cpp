@@ -205,7 +205,6 @@ Result<void> SystemCore::joined(const std::shared_ptr<Peer>& peer) {
     tell_lost(older->info(), replaced);
   }
   spdlog::info("{}: linked with {} at {}", options_.name, info.name, info.remote);
-  tell_joined(info);
   return {};
 }
 
@@ -237,21 +236,9 @@ std::vector<std::shared_ptr<Peer>> SystemCore::peers() const {
   return all;
 }
 
-void SystemCore::on_peer_joined(net::any_io_executor executor, ActorSystem::PeerJoined callback) {
-  std::scoped_lock lock(mutex_);
-  joined_callbacks_.emplace_back(std::move(executor), std::move(callback));
-}
-
 void SystemCore::on_peer_lost(net::any_io_executor executor, ActorSystem::PeerLost callback) {
   std::scoped_lock lock(mutex_);
   lost_callbacks_.emplace_back(std::move(executor), std::move(callback));
-}
-
-void SystemCore::tell_joined(const PeerInfo& peer) {
-  std::scoped_lock lock(mutex_);
-  for (const auto& [executor, callback] : joined_callbacks_) {
-    net::post(executor, [callback = callback, peer] { callback(peer); });
-  }
 }
 
 void SystemCore::tell_lost(const PeerInfo& peer, const Error& why) {
@@ -279,7 +266,6 @@ void SystemCore::cut_off() {
     actors.swap(actors_);
     peers.swap(peers_);
     handshaking.swap(handshaking_);
-    joined_callbacks_.clear();
     lost_callbacks_.clear();
   }
   const Error why{Errc::cancelled, "the actor system has stopped"};

@@ -49,7 +49,6 @@ class SystemCore final : public Router, public std::enable_shared_from_this<Syst
   void ended(const std::shared_ptr<Peer>& peer, const Error& why);
   std::shared_ptr<Peer> find_peer(std::uint64_t process) const;
   std::vector<std::shared_ptr<Peer>> peers() const;
-  void on_peer_joined(net::any_io_executor executor, ActorSystem::PeerJoined callback);
   void on_peer_lost(net::any_io_executor executor, ActorSystem::PeerLost callback);
 
   /// Closes the listeners. From now on there are no new actors, listeners or incoming links.
@@ -62,7 +61,6 @@ class SystemCore final : public Router, public std::enable_shared_from_this<Syst
  private:
   explicit SystemCore(ActorSystem::Options options);
   void accept_link(std::shared_ptr<Link> link);
-  void tell_joined(const PeerInfo& peer);
   void tell_lost(const PeerInfo& peer, const Error& why);
 
   /// The ReplyPort of callers in this process.
@@ -83,7 +81,6 @@ class SystemCore final : public Router, public std::enable_shared_from_this<Syst
   std::vector<std::shared_ptr<Peer>> handshaking_;
   std::map<std::string, std::string, std::less<>> secrets_;  ///< by account
   std::vector<std::unique_ptr<Listener>> listeners_;
-  std::vector<std::pair<net::any_io_executor, ActorSystem::PeerJoined>> joined_callbacks_;
   std::vector<std::pair<net::any_io_executor, ActorSystem::PeerLost>> lost_callbacks_;
 };
 

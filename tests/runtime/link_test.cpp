@@ -25,7 +25,6 @@ TEST(Link, ALostPeerReleasesEveryCallerAtOnce) {
     calls.push_back(std::make_unique<Started<int>>(pair, remote.call<&Counter::add_slowly>(1, 20'000)));
   }
   pair.simulation.settle();
-  EXPECT_EQ(pair.a.peers().at(0).calls_waiting, 100u);
   const auto before = pair.simulation.clock().now();
   pair.simulation.transport().cut();
   pair.simulation.settle();
@@ -52,14 +51,13 @@ TEST(Link, APeerThatComesBackIsReachedAgain) {
 
 TEST(Link, ASecondLinkOfOneProcessReplacesTheFirst) {
   Pair pair;
-  std::vector<std::string> news;
-  const auto executor = net::any_io_executor(net::make_strand(pair.simulation.executor()));
-  pair.a.on_peer_joined(executor, [&](const PeerInfo& peer) { news.push_back("joined " + peer.name); });
-  pair.a.on_peer_lost(executor, [&](const PeerInfo& peer, const Error&) { news.push_back("lost " + peer.name); });
+  std::vector<std::string> lost;
+  pair.a.on_peer_lost(pair.simulation.executor(),
+                      [&](const PeerInfo& peer, const Error&) { lost.push_back(peer.name); });
   auto at = pair.b.listen({"b", 0});
   ASSERT_TRUE(pair.simulation.run(pair.a.connect(*at)));
   pair.simulation.settle();
-  EXPECT_EQ(news, (std::vector<std::string>{"lost b", "joined b"}));
+  EXPECT_EQ(lost, std::vector<std::string>{"b"});
   EXPECT_EQ(pair.a.peers().size(), 1u);
   ASSERT_TRUE(pair.b.spawn<CounterActor>("counter"));
   EXPECT_TRUE(pair.simulation.run(pair.a.find<Counter>(pair.b.id(), "counter").call<&Counter::add>(1)));
