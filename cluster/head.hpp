@@ -71,8 +71,6 @@ struct Validation {
 struct Health {
   bool store_writable = false;
   bool accepting = false;  ///< the control port is open and the head is not stopping
-  std::uint32_t nodes_alive = 0;
-  std::uint32_t jobs_active = 0;
   std::string detail;  ///< why not ready, or ""
 };
 

@@ -55,7 +55,6 @@ class Jobs {
   std::shared_ptr<JobRun> run_of_worker(const std::string& job_id, const std::string& worker_id) const;
   std::shared_ptr<JobRun> run_of_job(const std::string& job_id) const;
   const std::map<std::string, std::shared_ptr<JobRun>>& running() const { return runs_; }
-  std::uint32_t active() const { return static_cast<std::uint32_t>(runs_.size() + waiting_.size()); }
 
  private:
   /// Of the directory of a job that is being removed.

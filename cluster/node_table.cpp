@@ -361,9 +361,4 @@ const std::map<std::string, NodeTable::Grant>& NodeTable::grants_on(const std::s
   return found == nodes_.end() ? none : found->second.grants;
 }
 
-std::uint32_t NodeTable::alive() const {
-  return static_cast<std::uint32_t>(std::count_if(
-      nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.record.state != NodeState::lost; }));
-}
-
 }  // namespace weir::cluster

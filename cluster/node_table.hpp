@@ -105,7 +105,6 @@ class NodeTable {
   /// Incremented whenever the idle cluster has come to offer more, so that a job that did not fit it may fit now.
   std::uint64_t growth() const { return growth_; }
   std::vector<NodeRecord> records() const;  ///< living ones by name, then lost ones
-  std::uint32_t alive() const;
   /// What runs on a node, by worker id; nothing if the node is not known.
   const std::map<std::string, Grant>& grants_on(const std::string& node_id) const;
 

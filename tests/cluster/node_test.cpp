@@ -23,7 +23,6 @@ TEST(Node, JoinsAndIsSeen) {
   EXPECT_EQ(node.resources.at("cpu"), 3);
   EXPECT_GT(node.lease_id, 0u);
   EXPECT_EQ(cluster.simulation.run(cluster.head->nodes())->size(), 1u);
-  EXPECT_EQ(cluster.simulation.run(cluster.head->health())->nodes_alive, 1u);
 }
 
 TEST(Node, ASilentNodeIsLostWhenItsLeaseIsOver) {
