@@ -21,7 +21,7 @@ MAY_INCLUDE = {
     "base": set(),
     "runtime": {"base"},
     "protocol": {"base", "runtime"},
-    "collectives": {"base", "runtime", "protocol"},
+    "collectives": {"base"},
     "cuda": {"base", "collectives"},
     "compressors": {"base", "protocol", "cuda"},
     "training": {"base", "protocol", "collectives", "compressors"},
