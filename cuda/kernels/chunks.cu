@@ -47,13 +47,6 @@ __global__ void sum_magnitudes_kernel(const float* __restrict__ values, Chunks c
   }
 }
 
-__device__ float read_float(const std::byte* from) {
-  if (reinterpret_cast<std::uintptr_t>(from) % alignof(float) == 0) return *reinterpret_cast<const float*>(from);
-  std::uint32_t bits = 0;
-  for (unsigned k = 0; k < 4; ++k) bits |= static_cast<std::uint32_t>(from[k]) << 8 * k;
-  return __uint_as_float(bits);
-}
-
 __device__ void write_float(float value, std::byte* to) {
   if (reinterpret_cast<std::uintptr_t>(to) % alignof(float) == 0) {
     *reinterpret_cast<float*>(to) = value;
@@ -90,18 +83,6 @@ __global__ void take_chunks_kernel(const float* __restrict__ values, Chunks chun
   note.end();
 }
 
-__global__ void add_chunks_kernel(float weight, const std::byte* __restrict__ from, Chunks chunks,
-                                  const std::uint32_t* __restrict__ chosen, std::uint64_t count, float* __restrict__ to,
-                                  Report* report) {
-  NoteLargest note{report};
-  for_each_chosen(chunks, chosen, count, [&](std::uint64_t i, std::uint64_t at) {
-    const float value = read_float(from + 4 * i);
-    note(value);
-    to[at] += weight * value;
-  });
-  note.end();
-}
-
 Shape shape_for_chosen(const Chunks& chunks, std::uint64_t count) {
   return {.blocks = blocks_for(count * ((chunks.length + part - 1) / part)), .threads = threads};
 }
@@ -119,13 +100,6 @@ Result<void> take_chunks(const float* values, const Chunks& chunks, const std::u
                          std::byte* to, Report* report, StreamHandle stream) {
   if (count == 0) return {};
   return launch("take_chunks", take_chunks_kernel, shape_for_chosen(chunks, count), stream, values, chunks, chosen,
-                count, to, report);
-}
-
-Result<void> add_chunks(float weight, const std::byte* from, const Chunks& chunks, const std::uint32_t* chosen,
-                        std::uint64_t count, float* to, Report* report, StreamHandle stream) {
-  if (count == 0) return {};
-  return launch("add_chunks", add_chunks_kernel, shape_for_chosen(chunks, count), stream, weight, from, chunks, chosen,
                 count, to, report);
 }
 

@@ -26,9 +26,4 @@ Result<void> sum_magnitudes(const float* values, const Chunks& chunks, float* su
 Result<void> take_chunks(const float* values, const Chunks& chunks, const std::uint32_t* chosen, std::uint64_t count,
                          std::byte* to, Report* report, StreamHandle stream);
 
-/// to += weight * from, where `from` is what take_chunks() has written or a sum of such, at any alignment. Raises
-/// report->largest to the magnitudes in it. Per entry of a chosen chunk: 8 bytes read, 4 written.
-Result<void> add_chunks(float weight, const std::byte* from, const Chunks& chunks, const std::uint32_t* chosen,
-                        std::uint64_t count, float* to, Report* report, StreamHandle stream);
-
 }  // namespace weir::cuda

@@ -67,14 +67,6 @@ __global__ void draw_kernel(const float* __restrict__ values, Draw what, float* 
   note.end();
 }
 
-__global__ void draw_positions_kernel(Draw what, std::uint32_t* __restrict__ positions) {
-  for_each_tile(
-      what.count, Drawn{}, [&](std::uint64_t i) { return drawn_of(what, i); },
-      [&](std::uint64_t i, const Drawn& it, bool is_entry) {
-        if (is_entry) positions[i] = it.position;
-      });
-}
-
 }  // namespace
 
 Result<void> sampled_cuts(std::span<const SampledCut> cuts, float* sampled, const CutScratch& scratch,
@@ -113,12 +105,6 @@ Result<void> draw(const float* values, const Draw& what, float* drawn, Report* r
   if (what.count == 0) return {};
   ensure(what.count <= what.n && what.n <= Cut::all, "strata of entries that 32 bits count");
   return launch("draw", draw_kernel, shape_for_each(what.count), stream, values, what, drawn, report);
-}
-
-Result<void> draw_positions(const Draw& what, std::uint32_t* positions, StreamHandle stream) {
-  if (what.count == 0) return {};
-  ensure(what.count <= what.n && what.n <= Cut::all, "strata of entries that 32 bits count");
-  return launch("draw_positions", draw_positions_kernel, shape_for_each(what.count), stream, what, positions);
 }
 
 }  // namespace weir::cuda

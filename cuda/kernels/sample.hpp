@@ -57,7 +57,4 @@ struct Draw {
 /// is raised to the magnitudes of the values as they were. Per entry drawn: one sector of 32 bytes read, 4 written.
 Result<void> draw(const float* values, const Draw& what, float* drawn, Report* report, StreamHandle stream);
 
-/// Their positions, which the other ranks' values are from, too. Per entry drawn: 4 bytes written.
-Result<void> draw_positions(const Draw& what, std::uint32_t* positions, StreamHandle stream);
-
 }  // namespace weir::cuda

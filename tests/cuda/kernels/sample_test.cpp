@@ -133,22 +133,8 @@ TEST(CudaSample, DrawnEntriesAreOnesOfEachStratum) {
         if (largest < magnitude_infinite) {
           ASSERT_TRUE(same_bits(drawn.read(), due_values));
         }
-        const Array<std::uint32_t> positions(count, 1);
-        draw_positions(what, positions.data(), nullptr).value();
-        ASSERT_TRUE(same_bits(positions.read(), due.positions));
       }
     }
-  }
-}
-
-TEST(CudaSample, PositionsInALargeTensorAreThoseOfTheTwin) {
-  const compressors::RandomKey due_key = {.seed = 5, .step = 1, .tensor = 3, .stream = 0};
-  const RandomKey key = {.seed = 5, .step = 1, .tensor = 3, .stream = 0};
-  constexpr std::uint64_t n = 0xFFFFFFFF;
-  for (const std::uint64_t count : {1, 1000, 99'991}) {
-    const Array<std::uint32_t> positions(count);
-    draw_positions({.key = key, .n = n, .count = count}, positions.data(), nullptr).value();
-    ASSERT_TRUE(same_bits(positions.read(), drawn_of(n, count, due_key).positions)) << count;
   }
 }
 
