@@ -82,7 +82,7 @@ net::awaitable<void> JobRun::prepare(Process& process) {
   auto create = [&process, type] { return process.actor.call<&Worker::create>(type, type); };
   const auto created = co_await until_answered(process, std::move(create));
   if (!created) co_return call_failed(process, "cannot make the actor " + type, created.error());
-  process.trainer = {process.actor.router(), {process.actor.address().process, *created}};
+  process.trainer = services_.system->ref<Training>({process.actor.address().process}, *created);
   const auto trainer = process.trainer.within(prepare_time());
   auto order = [this, &process, trainer] { return trainer.call<&Training::prepare>(assignment_of(process)); };
   const auto prepared = co_await until_answered(process, std::move(order));
