@@ -180,7 +180,6 @@ nlohmann::json describe_traits(Compressor& compressor) {
       {"owns_momentum", traits.owns_momentum},
       {"fits_owners", traits.fits_owners()},
       {"fits_split", traits.fits_split()},
-      {"fits_hops", traits.fits_hops()},
       {"owners_keep_residual", owners_keep_residual(compressor)},
       {"exact_on_devices", traits.exact_on_devices},
       {"device_misfit", traits.device_misfit.empty() ? nlohmann::json(nullptr) : nlohmann::json(traits.device_misfit)},

@@ -157,7 +157,6 @@ json fits_of(const Compressor& compressor, std::span<const MemoryEntry> memories
   const Traits traits = compressor.traits();
   json fits = {{"fits_owners", traits.fits_owners()},
                {"fits_split", traits.fits_split()},
-               {"fits_hops", traits.fits_hops()},
                {"votes", traits.votes},
                {"owners_keep_residual", owners_keep_residual(compressor)},
                {"memory_misfits", std::move(misfits)}};

@@ -233,7 +233,6 @@ TEST(JobSpec, PartnersEncodeSumsIfTheErrorOfTheCompressorIsBounded) {
   catalog["topologies"].push_back(
       {{"name", "hops"}, {"summary", ""}, {"workers", "power_of_two"}, {"gathers", "partners"}});
   for (auto& compressor : catalog["compressors"]) {
-    compressor["traits"]["fits_hops"] = compressor["name"] != "topk";
     if (compressor["name"] == "topk") compressor["hops_misfit"] = "it sends some entries";
     if (compressor["name"] != "powersgd") continue;
     compressor["hops_misfit"] = "its error is too large";
