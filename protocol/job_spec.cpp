@@ -369,13 +369,12 @@ JobSpec read(const json& spec) {
                      .bucket_bytes = exchange.at("bucket_bytes"),
                      .servers = nullable<std::uint32_t>(servers).value_or(0)};
   const json& resources = spec.at("resources");
-  result.resources = {resources.at("workers"),
-                      resources.at("min_workers"),
-                      resources.at("per_worker"),
-                      resources.at("labels"),
-                      resources.at("placement") == "spread" ? Placement::spread : Placement::pack,
-                      resources.at("priority"),
-                      read_groups(spec).value()};
+  result.resources = {.workers = resources.at("workers"),
+                      .per_worker = resources.at("per_worker"),
+                      .labels = resources.at("labels"),
+                      .placement = resources.at("placement") == "spread" ? Placement::spread : Placement::pack,
+                      .priority = resources.at("priority"),
+                      .groups = read_groups(spec).value()};
   result.evaluate_every_steps = spec.at("evaluation").at("every_steps");
   const json& checkpoint = spec.at("checkpoint");
   result.checkpoint_every_steps = checkpoint.at("every_steps");

@@ -72,7 +72,6 @@ struct JobSpec {
   };
   struct Wanted {
     std::uint32_t workers = 1;
-    std::uint32_t min_workers = 1;
     Resources per_worker;
     std::map<std::string, std::string> labels;  ///< a node without one of them gets no worker
     Placement placement = Placement::pack;
