@@ -39,6 +39,15 @@ Result<std::unique_ptr<Examples>> read_train(const std::string& folder) {
   return datasets().make("fashion-mnist", nullptr, folder).value()->train();
 }
 
+TEST(Datasets, DescribeEveryParameter) {
+  for (const auto& dataset : datasets().entries()) {
+    const nlohmann::json schema = dataset.schema();
+    for (const auto& [name, property] : schema.at("properties").items()) {
+      EXPECT_NE(property.value("description", ""), "") << dataset.name << ": " << name;
+    }
+  }
+}
+
 TEST(FashionMnist, ReadsItsFiles) {
   const Folder folder;
   write_images(folder / "train-images-idx3-ubyte.gz", 3, 28, 28);

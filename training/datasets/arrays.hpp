@@ -32,10 +32,10 @@ struct ArraysDataset {
   };
   static protocol::Params<Options> params() {
     return augmentation_params<Options>()
-        .integer("channels", &Options::channels, {.minimum = 1, .maximum = 4096}, "")
-        .integer("height", &Options::height, {.minimum = 1, .maximum = 65536}, "")
-        .integer("width", &Options::width, {.minimum = 1, .maximum = 65536}, "")
-        .integer("classes", &Options::classes, {.minimum = 2, .maximum = 65536}, "")
+        .integer("channels", &Options::channels, {.minimum = 1, .maximum = 4096}, "Colours of an image.")
+        .integer("height", &Options::height, {.minimum = 1, .maximum = 65536}, "Rows of pixels of an image.")
+        .integer("width", &Options::width, {.minimum = 1, .maximum = 65536}, "Pixels of a row.")
+        .integer("classes", &Options::classes, {.minimum = 2, .maximum = classes_max}, "Classes to tell apart.")
         .number("mean", &Options::mean, {}, "Is subtracted from inputs; bytes are divided by 255 before.")
         .number("deviation", &Options::deviation, {.exclusive_minimum = 0}, "Then they are divided by this.");
   }

@@ -23,9 +23,6 @@ struct Batch {
 /// Examples for training or testing. Read-only once made, so any thread may take batches.
 class Examples {
  public:
-  /// The most classes of examples.
-  static constexpr std::int64_t classes_max = 65536;
-
   virtual ~Examples() = default;
 
   /// The class of every example, by which partitions divide them; its size is the number of examples. The class of a

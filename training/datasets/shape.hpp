@@ -5,6 +5,8 @@
 
 namespace weir::training {
 
+inline constexpr std::int64_t classes_max = 65536;  ///< Examples::classes() has 16 bits for each
+
 /// The examples that a model must accept: images of this size, of which each has one of so many classes; or, if
 /// `tokens` is not 0, texts of so many tokens, of which each is one of so many classes and is to be predicted from
 /// those before.

@@ -37,7 +37,7 @@ struct Synthetic {
         .integer("channels", &Options::channels, {.minimum = 1, .maximum = 64}, "colours")
         .integer("height", &Options::height, {.minimum = 1, .maximum = 512}, "pixels")
         .integer("width", &Options::width, {.minimum = 1, .maximum = 512}, "pixels")
-        .integer("classes", &Options::classes, {.minimum = 2, .maximum = 65536}, "patterns to tell apart")
+        .integer("classes", &Options::classes, {.minimum = 2, .maximum = classes_max}, "patterns to tell apart")
         .integer("train_examples", &Options::train_examples, {.minimum = 1, .maximum = 1'000'000},
                  "examples to learn from")
         .integer("test_examples", &Options::test_examples, {.minimum = 1, .maximum = 1'000'000},
