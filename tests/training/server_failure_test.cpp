@@ -115,14 +115,14 @@ TEST(HostileWorker, MayNotPushAfterAHalt) {
     const auto push = [&](std::uint64_t clock) {
       messenger.send(workers, servers::subject(Kind::push, clock), push_of({.clock = clock}, bytes));
     };
-    const auto wishes = [&] {
+    const auto flags = [&] {
       const auto message = messenger.next();
-      return message ? servers::Reader(message->body).answer().value().wishes : ~std::uint64_t{0};
+      return message ? servers::Reader(message->body).answer().value().flags : ~std::uint64_t{0};
     };
     push(1);
-    EXPECT_EQ(wishes(), 0u);
+    EXPECT_EQ(flags(), 0u);
     push(2);  // with which the first step is complete
-    EXPECT_EQ(wishes(), servers::Answer::halt);
+    EXPECT_EQ(flags(), servers::Answer::halt);
     messenger.send(workers, servers::subject(Kind::halted, 2), {});
     push(3);
   };

@@ -56,11 +56,13 @@ TEST(Messages, WhatIsCutShortOrUnknownIsRefused) {
     EXPECT_EQ(Reader(BytesView(body).first(length)).push().error().code, Errc::malformed);
   }
   Bytes answer;
-  write(answer, Answer{.clock = 1, .version = 1, .step = 1, .wishes = Answer::wishes_end});
+  write(answer, Answer{.clock = 1, .version = 1, .step = 1, .flags = Answer::flags_end});
   EXPECT_EQ(Reader(answer).answer().error().code, Errc::malformed);
+  EXPECT_EQ(Reader(answer).answer().error().context, "a flag that this build does not know");
   Bytes rest;
-  write(rest, Rest{.version = 1, .step = 1, .applied = 1, .orders = Rest::orders_end});
+  write(rest, Rest{.version = 1, .step = 1, .applied = 1, .flags = Rest::flags_end});
   EXPECT_EQ(Reader(rest).rest().error().code, Errc::malformed);
+  EXPECT_EQ(Reader(rest).rest().error().context, "a flag that this build does not know");
   EXPECT_EQ(kind_of({.version = 0, .bucket = 0, .part = 0}).error().code, Errc::malformed);
   EXPECT_EQ(kind_of({.version = 0, .bucket = 12, .part = 0}).error().code, Errc::malformed);
   EXPECT_EQ(Reader(body).bytes(~std::uint64_t{0}).error().code, Errc::malformed);

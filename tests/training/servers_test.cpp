@@ -367,7 +367,7 @@ TEST(ServedJobs, AnEvaluationThatFallsDueDuringAnotherIsNotForgotten) {
         servers::write(answer, servers::Answer{.clock = push.clock});
         messenger.send(message->from, servers::subject(Kind::answer, 0), std::move(answer));
       } else if (kind == Kind::rest) {
-        ends = (body.rest().value().orders & servers::Rest::end) != 0;
+        ends = (body.rest().value().flags & servers::Rest::end) != 0;
         messenger.send(workers, servers::subject(Kind::rested, 0), {});
       }
     }

@@ -106,8 +106,8 @@ Result<void> Client::take_answer(const Messenger::Message& message, double learn
   if (answer->version < version_) return Error{Errc::malformed, "it is about an older version than the last one"};
   version_ = answer->version;
   step_ = answer->step;
-  halts_ = (answer->wishes & Answer::halt) != 0;
-  dropped_ = (answer->wishes & Answer::dropped) != 0;
+  halts_ = (answer->flags & Answer::halt) != 0;
+  dropped_ = (answer->flags & Answer::dropped) != 0;
   return {};
 }
 
@@ -134,7 +134,7 @@ Result<Rest> Client::wait_for_leave() {
   if (!rest) return from(rest.error(), message->from, Kind::go_on);
   version_ = rest->version;
   step_ = rest->step;
-  halts_ = (rest->orders & Rest::halt) != 0;
+  halts_ = (rest->flags & Rest::halt) != 0;
   return *rest;
 }
 

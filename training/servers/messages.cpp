@@ -59,10 +59,10 @@ void write(Bytes& out, const Push& push) {
   for (const auto number : {push.clock, push.version, push.step, push.buffers}) write(out, number);
 }
 void write(Bytes& out, const Answer& answer) {
-  for (const auto number : {answer.clock, answer.version, answer.step, answer.wishes}) write(out, number);
+  for (const auto number : {answer.clock, answer.version, answer.step, answer.flags}) write(out, number);
 }
 void write(Bytes& out, const Rest& rest) {
-  for (const auto number : {rest.version, rest.step, rest.applied, rest.orders}) write(out, number);
+  for (const auto number : {rest.version, rest.step, rest.applied, rest.flags}) write(out, number);
 }
 
 Result<std::uint64_t> Reader::number() {
@@ -91,14 +91,14 @@ Result<Push> Reader::push() {
 Result<Answer> Reader::answer() {
   const auto all = numbers<4>(*this);
   if (!all) return all.error();
-  if ((*all)[3] >= Answer::wishes_end) return unknown("a wish");
+  if ((*all)[3] >= Answer::flags_end) return unknown("a flag");
   return Answer{(*all)[0], (*all)[1], (*all)[2], (*all)[3]};
 }
 
 Result<Rest> Reader::rest() {
   const auto all = numbers<4>(*this);
   if (!all) return all.error();
-  if ((*all)[3] >= Rest::orders_end) return unknown("an order");
+  if ((*all)[3] >= Rest::flags_end) return unknown("a flag");
   return Rest{(*all)[0], (*all)[1], (*all)[2], (*all)[3]};
 }
 

@@ -37,11 +37,11 @@ struct Answer {
   std::uint64_t clock = 0;    ///< that of the push
   std::uint64_t version = 0;  ///< what has been applied so far, as the mode counts
   std::uint64_t step = 0;     ///< of the job
-  std::uint64_t wishes = 0;   ///< a set of those below
+  std::uint64_t flags = 0;    ///< a set of those below
 
-  static constexpr std::uint64_t halt = 1;
-  static constexpr std::uint64_t dropped = 2;  ///< no wish: the push has come too late
-  static constexpr std::uint64_t wishes_end = 4;
+  static constexpr std::uint64_t halt = 1;     ///< push nothing more, and say so
+  static constexpr std::uint64_t dropped = 2;  ///< the push has come too late
+  static constexpr std::uint64_t flags_end = 4;
 };
 
 /// What happens when nothing is on its way.
@@ -49,7 +49,7 @@ struct Rest {
   std::uint64_t version = 0;  ///< of the first server
   std::uint64_t step = 0;     ///< of the job
   std::uint64_t applied = 0;  ///< pushes so far: equal on all servers
-  std::uint64_t orders = 0;   ///< a set of those below
+  std::uint64_t flags = 0;    ///< a set of those below
 
   static constexpr std::uint64_t save = 1;
   static constexpr std::uint64_t end = 2;      ///< the training is over
@@ -57,7 +57,7 @@ struct Rest {
   static constexpr std::uint64_t stay = 8;     ///< to a worker: wait for another leave to go on
   static constexpr std::uint64_t halt = 16;    ///< to a worker that was told to stay: halt again, without a push
   static constexpr std::uint64_t part = 32;    ///< to servers: send the parameters too
-  static constexpr std::uint64_t orders_end = 64;
+  static constexpr std::uint64_t flags_end = 64;
 };
 
 /// "a push", for errors.
@@ -74,7 +74,7 @@ void write(Bytes& out, const Push& push);
 void write(Bytes& out, const Answer& answer);
 void write(Bytes& out, const Rest& rest);
 
-/// Takes an untrusted body apart. Everything fails with: malformed (too short, or a set with unknown members).
+/// Takes an untrusted body apart. Everything fails with: malformed (too short, or an unknown flag).
 class Reader {
  public:
   explicit Reader(BytesView body) : rest_(body) {}

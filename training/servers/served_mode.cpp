@@ -24,13 +24,13 @@ Result<std::optional<bool>> rest(Client& client, Replica& replica, Progress& pro
   auto leave = client.halt();
   while (leave) {
     replica.step = leave->step;
-    if ((leave->orders & Rest::save) != 0) {
+    if ((leave->flags & Rest::save) != 0) {
       auto share = replica.save();
       auto kept = share ? progress.keep(replica.step, std::move(*share)) : Result<void>(share.error());
       if (!kept) return kept.error();
     }
-    if ((leave->orders & Rest::end) != 0) return std::optional((leave->orders & Rest::stopped) == 0);
-    if ((leave->orders & Rest::stay) == 0) {
+    if ((leave->flags & Rest::end) != 0) return std::optional((leave->flags & Rest::stopped) == 0);
+    if ((leave->flags & Rest::stay) == 0) {
       if (!client.halts()) return std::optional<bool>();
       leave = client.halt();
     } else {

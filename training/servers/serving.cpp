@@ -168,14 +168,14 @@ Result<void> Serving::rest_as_told() {
     return out_of_turn("it has applied " + std::to_string(rest.applied) + " pushes, this server " +
                        std::to_string(server_.counts.applied));
   }
-  if ((rest.orders & Rest::save) != 0) {
+  if ((rest.flags & Rest::save) != 0) {
     if (auto saved = save(); !saved) return saved;
   }
   messenger_.send(server_.place.workers, subject(Kind::rested, 0),
-                  (rest.orders & Rest::part) != 0 ? part_of(server_.shard->tensors()) : Bytes());
+                  (rest.flags & Rest::part) != 0 ? part_of(server_.shard->tensors()) : Bytes());
   halting_ = false;
-  ended_ = (rest.orders & Rest::end) != 0;
-  finished_ = (rest.orders & Rest::stopped) == 0;
+  ended_ = (rest.flags & Rest::end) != 0;
+  finished_ = (rest.flags & Rest::stopped) == 0;
   for (Client& client : clients_) client.halted = false;
   (void)rule_->go_on();  // the first server says it to the workers
   return {};
@@ -196,7 +196,7 @@ Result<void> Serving::take_word(Kind kind, const Messenger::Message& message) {
   }
   if (kind != Kind::rested || !resting_ || !awaited_[index]) return out_of_turn("nobody has asked for it");
   awaited_[index] = false;
-  if ((resting_->orders & Rest::part) != 0) {
+  if ((resting_->flags & Rest::part) != 0) {
     if (auto taken = take_part(body, *server_.model, server_.parts[index]); !taken) return taken;
   }
   if (auto end = body.end(); !end) return end;
@@ -269,7 +269,7 @@ Result<void> Serving::answer(std::uint32_t worker, bool dropped) {
   write(body, Answer{.clock = client.push.clock,
                      .version = server_.counts.version,
                      .step = std::min(server_.step(), server_.length.steps_total),
-                     .wishes = (halting_ ? Answer::halt : 0) | (dropped ? Answer::dropped : 0)});
+                     .flags = (halting_ ? Answer::halt : 0) | (dropped ? Answer::dropped : 0)});
   if (auto written = server_.shard->answer(turn_of(worker, true), body); !written) {
     return written.error().within("the answer to rank " + std::to_string(worker));
   }
@@ -333,10 +333,10 @@ Result<void> Serving::rest() {
   const std::uint64_t step = server_.step();
   const bool done = step >= server_.length.steps_total;
   const bool ends = done || stopping_;
-  Rest rest{.version = server_.counts.version, .step = step, .applied = server_.counts.applied, .orders = 0};
-  if (ends) rest.orders |= Rest::end | Rest::save | Rest::part;
-  if (!done && stopping_) rest.orders |= Rest::stopped;
-  if (save_due_) rest.orders |= Rest::save;
+  Rest rest{.version = server_.counts.version, .step = step, .applied = server_.counts.applied, .flags = 0};
+  if (ends) rest.flags |= Rest::end | Rest::save | Rest::part;
+  if (!done && stopping_) rest.flags |= Rest::stopped;
+  if (save_due_) rest.flags |= Rest::save;
   resting_ = rest;
   awaited_.assign(server_.place.servers, true);
   awaited_[0] = false;
@@ -350,19 +350,19 @@ Result<void> Serving::rest() {
 
 /// All servers have what they need: lets the workers go on, or end.
 Result<void> Serving::end_rest() {
-  const std::uint64_t orders = resting_ ? resting_->orders : 0;
+  const std::uint64_t flags = resting_ ? resting_->flags : 0;
   resting_.reset();
   buffers_.put_into(*server_.model);
-  if ((orders & Rest::save) != 0) {
+  if ((flags & Rest::save) != 0) {
     if (auto saved = save(); !saved) return saved;
   }
-  if ((orders & Rest::part) != 0) {
+  if ((flags & Rest::part) != 0) {
     if (auto given = give_model(); !given) return given;
   }
-  if ((orders & Rest::end) != 0) {
-    for (std::uint32_t worker = 0; worker < clients_.size(); ++worker) send_leave(worker, orders);
+  if ((flags & Rest::end) != 0) {
+    for (std::uint32_t worker = 0; worker < clients_.size(); ++worker) send_leave(worker, flags);
     ended_ = true;
-    finished_ = (orders & Rest::stopped) == 0;
+    finished_ = (flags & Rest::stopped) == 0;
     return {};
   }
   halting_ = save_due_ = false;
@@ -370,22 +370,22 @@ Result<void> Serving::end_rest() {
   for (std::uint32_t worker = 0; worker < clients_.size(); ++worker) {
     const bool stays = std::ranges::count(going, worker) == 0;
     if (!stays) {
-      send_leave(worker, orders);
-    } else if (orders != 0) {
-      send_leave(worker, orders | Rest::stay);
+      send_leave(worker, flags);
+    } else if (flags != 0) {
+      send_leave(worker, flags | Rest::stay);
     }
   }
   return {};
 }
 
-void Serving::send_leave(std::uint32_t worker, std::uint64_t orders) {
+void Serving::send_leave(std::uint32_t worker, std::uint64_t flags) {
   Bytes body;
   write(body, Rest{.version = server_.counts.version,
                    .step = std::min(server_.step(), server_.length.steps_total),
                    .applied = server_.counts.applied,
-                   .orders = orders & ~Rest::part});
+                   .flags = flags & ~Rest::part});
   messenger_.send(worker, subject(Kind::go_on, 0), std::move(body));
-  clients_[worker].halted = (orders & Rest::stay) != 0;
+  clients_[worker].halted = (flags & Rest::stay) != 0;
 }
 
 Result<void> Serving::save() {

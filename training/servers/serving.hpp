@@ -54,7 +54,7 @@ class Serving {
   Result<void> begin_halt();
   Result<void> rest();
   Result<void> end_rest();
-  void send_leave(std::uint32_t worker, std::uint64_t orders);
+  void send_leave(std::uint32_t worker, std::uint64_t flags);
   Result<void> begin_evaluation();
   Result<void> give_model();
 
