@@ -71,7 +71,7 @@ struct Validation {
 struct Health {
   bool store_writable = false;
   bool accepting = false;  ///< the control port is open and the head is not stopping
-  std::string detail;  ///< why not ready, or ""
+  std::string detail;      ///< why not ready, or ""
 };
 
 /// The head of a cluster: membership, scheduler, jobs, store and stream behind one interface, for the API and the

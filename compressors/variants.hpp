@@ -7,8 +7,8 @@
 
 namespace weir::compressors {
 
-/// What a compressor fits: {"fits_owners", "fits_split", "votes": Traits, "owners_keep_residual": that function's answer,
-/// "memory_misfits": reasons by name of a memory, "hops_misfit", "differences_misfit", "neighbours_misfit",
+/// What a compressor fits: {"fits_owners", "fits_split", "votes": Traits, "owners_keep_residual": that function's
+/// answer, "memory_misfits": reasons by name of a memory, "hops_misfit", "differences_misfit", "neighbours_misfit",
 /// "pushes_misfit": the reasons of no_hops(), no_differences(), no_neighbours() and no_pushes(), if there are}.
 nlohmann::json fits_of(const Compressor& compressor, std::span<const MemoryEntry> memories);
 
