@@ -27,10 +27,12 @@ const catalog = {
   datasets: [entry('fashion-mnist')],
   compressors: [
     entry('none', { memory_misfits: {}, default_memory: 'none', traits: { lossless: true, passes: ['sum'] } }),
-    entry('topk', { memory_misfits: {}, default_memory: 'residual', traits: { passes: ['gather'] } }),
+    entry('topk', { memory_misfits: {}, default_memory: 'residual', traits: { passes: ['gather'], fits_owners: true, fits_split: true } }),
     entry('powersgd', {
       memory_misfits: {},
       default_memory: 'ef21',
+      hops_misfit: 'It is no vote.',
+      traits: { fits_owners: false, fits_split: false },
       neighbours_misfit: 'It takes several passes.',
       pushes_misfit: 'It keeps state.',
     }),
@@ -54,7 +56,12 @@ const catalog = {
     entry('watched', { exchanges: 'differences', roles: { state_server: { count: 1 } } }),
     entry('local', { exchanges: 'nothing' }),
   ],
-  topologies: [entry('ring')],
+  topologies: [
+    entry('ring', { gathers: 'all' }),
+    entry('two_hop', { gathers: 'owners' }),
+    entry('split_gather', { gathers: 'regions' }),
+    entry('multi_hop', { gathers: 'partners' }),
+  ],
   optimizers: [entry('sgd')],
   lr_schedules: [entry('constant')],
 } as unknown as Catalog;
@@ -152,11 +159,11 @@ describe('what is exchanged and what is made of it', () => {
     expect(exchanged(catalog, models)).toBe('differences');
     expect(exchanged(catalog, { ...models, training: { mode: 'async' } })).toBe('pushes');
     for (const mode of ['sync', 'local_sgd']) expect(offered(mode, 'apply_to')[1]).toEqual({});
-    for (const mode of ['gossip', 'async']) expect(offered(mode, 'apply_to')[0]).toEqual(['gradients']);
+    for (const mode of ['gossip', 'async', 'local']) expect(offered(mode, 'apply_to')[0]).toEqual(['gradients']);
   });
 
   it('aggregations: the mean alone with servers, neighbours and votes', () => {
-    for (const mode of ['gossip', 'async']) expect(offered(mode, 'aggregation')[0]).toEqual(['mean']);
+    for (const mode of ['gossip', 'async', 'local']) expect(offered(mode, 'aggregation')[0]).toEqual(['mean']);
     expect(offered('sync', 'aggregation', { name: 'demo' })[0]).toEqual(['mean']);
     expect(offered('sync', 'aggregation', { name: 'demo', params: { sign: false } })[0]).toEqual(['mean', 'sum']);
   });
@@ -173,6 +180,16 @@ describe('what is exchanged and what is made of it', () => {
     expect(why('gossip', 'ring')).toBeNull();
     expect(why('gossip', 'tree')).toBe('the mode gossip works over ring only');
     expect(why('sync', 'tree')).toBeNull();
+  });
+
+  it('topologies: those that carry what the compressor sends', () => {
+    const why = (name: string, topology: string) =>
+      misfit('/exchange/topology', topology, catalog, { compression: { name } });
+    for (const topology of ['ring', 'two_hop', 'split_gather', 'multi_hop']) expect(why('topk', topology)).toBeNull();
+    expect(why('powersgd', 'ring')).toBeNull();
+    expect(why('powersgd', 'two_hop')).toContain('cannot be encoded like it');
+    expect(why('powersgd', 'split_gather')).toContain('entries that a compressor has chosen');
+    expect(why('powersgd', 'multi_hop')).toBe('It is no vote.');
   });
 
   it('other places know no misfits', () => {

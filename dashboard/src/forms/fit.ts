@@ -93,21 +93,39 @@ function memoryMisfit(choice: string, catalog: Catalog, spec: Spec): string | nu
   return fitsOf(compressor, spec).memory_misfits[choice] ?? null;
 }
 
+const alone = 'one worker uses its values as they are';
+
 function modelsMisfit(usual: string): string | null {
+  if (usual === 'nothing') return alone;
   if (usual === 'pushes') return 'the model is the servers’';
   return usual === 'models' ? 'neighbours mix parameters in any case, and statistics stay each worker’s own' : null;
 }
 
 function topologyMisfit(choice: string, catalog: Catalog, spec: Spec): string | null {
   const mode = modeOf(catalog, spec);
-  if (mode?.topologies === undefined || mode.topologies.includes(choice)) return null;
-  return `the mode ${mode.name} works over ${mode.topologies.join(', ')} only`;
+  if (mode?.topologies !== undefined && !mode.topologies.includes(choice)) {
+    return `the mode ${mode.name} works over ${mode.topologies.join(', ')} only`;
+  }
+  const compressor = compressorOf(catalog, spec);
+  if (compressor === undefined) return null;
+  const fits = { ...compressor.traits, ...fitsOf(compressor, spec) };
+  switch (catalog.topologies.find(({ name }) => name === choice)?.['gathers']) {
+    case 'owners':
+      return fits['fits_owners'] === false ? 'the mean of what it sends cannot be encoded like it' : null;
+    case 'regions':
+      return fits['fits_split'] === false ? 'it carries sums and entries that a compressor has chosen only' : null;
+    case 'partners':
+      return fits.hops_misfit ?? null;
+    default:
+      return null;
+  }
 }
 
 function aggregationMisfit(choice: string, catalog: Catalog, spec: Spec): string | null {
   const what = exchanged(catalog, spec);
   if (what === 'models') return 'neighbours mix models with the weights of their graph';
   if (what === 'pushes') return 'each gradient is applied for its share of a step';
+  if (what === 'nothing') return alone;
   const compressor = compressorOf(catalog, spec);
   if (compressor === undefined) return null;
   if (fitsOf(compressor, spec).votes === true) return 'the workers agree on signs, each with one vote';
