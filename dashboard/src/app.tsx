@@ -13,10 +13,10 @@ import { JobsView } from './views/jobs';
 import { LoginView } from './views/login';
 import { NodesView } from './views/nodes';
 import { OverviewView } from './views/overview';
-import { SubmitView } from './views/submit';
 
-/** Few come here, and it has charts: it is fetched when it is first looked at. */
+// Few come to these pages, of which one has charts and the other the whole form: they are fetched when first looked at.
 const compare = new Part(() => import('./views/compare'));
+const submit = new Part(() => import('./views/submit'));
 
 export function App() {
   useEffect(() => {
@@ -53,7 +53,7 @@ function view(path: string) {
   if (path === '/compare') return <Later part={compare}>{({ CompareView }) => <CompareView />}</Later>;
   if (path === '/nodes') return <NodesView />;
   if (path === '/actors') return <ActorsView />;
-  if (path === '/submit') return <SubmitView />;
+  if (path === '/submit') return <Later part={submit}>{({ SubmitView }) => <SubmitView />}</Later>;
   const job = match('/jobs/:id', path);
   if (job?.['id'] !== undefined) return <JobView key={job['id']} id={job['id']} />;
   return (

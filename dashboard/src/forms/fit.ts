@@ -93,12 +93,12 @@ function memoryMisfit(choice: string, catalog: Catalog, spec: Spec): string | nu
   return fitsOf(compressor, spec).memory_misfits[choice] ?? null;
 }
 
-const alone = 'one worker uses its values as they are';
+const alone = 'one worker uses its own';
 
 function modelsMisfit(usual: string): string | null {
   if (usual === 'nothing') return alone;
   if (usual === 'pushes') return 'the model is the servers’';
-  return usual === 'models' ? 'neighbours mix parameters in any case, and statistics stay each worker’s own' : null;
+  return usual === 'models' ? 'neighbours mix parameters, and statistics stay each worker’s own' : null;
 }
 
 function topologyMisfit(choice: string, catalog: Catalog, spec: Spec): string | null {
@@ -109,22 +109,16 @@ function topologyMisfit(choice: string, catalog: Catalog, spec: Spec): string | 
   const compressor = compressorOf(catalog, spec);
   if (compressor === undefined) return null;
   const fits = { ...compressor.traits, ...fitsOf(compressor, spec) };
-  switch (catalog.topologies.find(({ name }) => name === choice)?.['gathers']) {
-    case 'owners':
-      return fits['fits_owners'] === false ? 'the mean of what it sends cannot be encoded like it' : null;
-    case 'regions':
-      return fits['fits_split'] === false ? 'it carries sums and entries that a compressor has chosen only' : null;
-    case 'partners':
-      return fits.hops_misfit ?? null;
-    default:
-      return null;
-  }
+  const gathers = catalog.topologies.find(({ name }) => name === choice)?.['gathers'];
+  const needs = gathers === 'owners' ? 'fits_owners' : gathers === 'regions' ? 'fits_split' : '';
+  if (fits[needs] === false) return 'it cannot carry this compressor';
+  return gathers === 'partners' ? (fits.hops_misfit ?? null) : null;
 }
 
 function aggregationMisfit(choice: string, catalog: Catalog, spec: Spec): string | null {
   const what = exchanged(catalog, spec);
   if (what === 'models') return 'neighbours mix models with the weights of their graph';
-  if (what === 'pushes') return 'each gradient is applied for its share of a step';
+  if (what === 'pushes') return 'each gradient is a share of a step';
   if (what === 'nothing') return alone;
   const compressor = compressorOf(catalog, spec);
   if (compressor === undefined) return null;

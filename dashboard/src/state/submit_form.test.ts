@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Job } from '../api/types';
 import type { FormField } from '../forms/job_form';
-import { formFor, startingFrom, SubmitForm, warned } from './submit_form';
+import { formFor, startingFrom, SubmitForm } from './submit_form';
+import { warned } from './warned';
 
 const epochs: FormField = {
   pointer: '/training/epochs',

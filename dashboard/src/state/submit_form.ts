@@ -1,18 +1,16 @@
 import { computed, signal } from '@preact/signals';
 import { ApiError, get, idempotencyKey, request } from '../api/client';
-import type { Catalog, Job, Spec, ValidateResult, Warning } from '../api/types';
+import type { Catalog, Job, Spec, ValidateResult } from '../api/types';
 import { dependents, formGroups, type FormField } from '../forms/job_form';
 import { faultsByPlace, getAt, isObject, setAt, type Fault } from '../forms/pointer';
 import { inputText, parseInput, type JsonSchema } from '../forms/schema';
 import { Resource } from './resource';
+import { warned } from './warned';
 
 interface Shapes {
   catalog: Catalog;
   schema: JsonSchema;
 }
-
-/** What the head has warned of in the job that was submitted last here. It says so in that answer only. */
-export const warned = signal<{ job: string; warnings: readonly Warning[] } | null>(null);
 
 /** The form that was begun last, until it is submitted: whoever looks something up meanwhile finds it as it was. */
 let kept: { of: string; form: SubmitForm } | null = null;

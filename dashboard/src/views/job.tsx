@@ -14,7 +14,7 @@ import { route } from '../router';
 import { eventsMax, JobPage } from '../state/job';
 import { useFollower, useTitle } from '../state/hooks';
 import { Part } from '../state/part';
-import { warned } from '../state/submit_form';
+import { warned } from '../state/warned';
 
 /** The larger half of the dashboard: it is fetched when a job is first looked at. */
 const parts = new Part(() => import('../components/job_parts'));
