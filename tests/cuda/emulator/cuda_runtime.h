@@ -32,9 +32,6 @@
 #define __launch_bounds__(...)
 #define __shared__  // only `extern` arrays of cuda/kernels/device.cuh, which the emulator defines
 
-struct alignas(8) uint2 {
-  unsigned x, y;
-};
 struct uint3 {
   unsigned x, y, z;
 };
@@ -44,26 +41,14 @@ struct alignas(16) uint4 {
 struct alignas(16) ulonglong2 {
   unsigned long long x, y;
 };
-struct alignas(8) float2 {
-  float x, y;
-};
 struct alignas(16) float4 {
   float x, y, z, w;
-};
-struct alignas(4) uchar4 {
-  unsigned char x, y, z, w;
-};
-struct alignas(8) ushort4 {
-  unsigned short x, y, z, w;
 };
 struct dim3 {
   unsigned x, y, z;
   constexpr dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c) {}
 };
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
-inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
-inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
-inline ulonglong2 make_ulonglong2(unsigned long long x, unsigned long long y) { return {x, y}; }
 
 // Of the thread that runs.
 extern uint3 threadIdx;
@@ -181,8 +166,6 @@ inline int __syncthreads_and(int predicate, weir::emulator::Where where = weir::
 inline void __syncwarp(unsigned mask = ~0U, weir::emulator::Where where = weir::emulator::Where::current()) {
   weir::emulator::meet_lanes("__syncwarp", mask, 0, where);
 }
-inline void __threadfence() {}
-inline void __threadfence_block() {}
 inline void __nanosleep(unsigned) { weir::emulator::give_way(); }
 
 template <class T>
@@ -220,9 +203,6 @@ inline unsigned __ballot_sync(unsigned mask, int predicate,
 inline int __any_sync(unsigned mask, int predicate, weir::emulator::Where where = weir::emulator::Where::current()) {
   return __ballot_sync(mask, predicate, where) != 0;
 }
-inline int __all_sync(unsigned mask, int predicate, weir::emulator::Where where = weir::emulator::Where::current()) {
-  return __ballot_sync(mask, predicate == 0, where) == 0;
-}
 template <class T>
 unsigned __match_any_sync(unsigned mask, T value, weir::emulator::Where where = weir::emulator::Where::current()) {
   const auto& lanes = weir::emulator::meet_lanes("__match_any_sync", mask, weir::emulator::to_word(value), where);
@@ -250,19 +230,11 @@ inline unsigned __reduce_or_sync(unsigned mask, unsigned value,
                                  weir::emulator::Where where = weir::emulator::Where::current()) {
   return weir::emulator::reduce("__reduce_or_sync", mask, value, std::bit_or<>(), where);
 }
-inline unsigned __reduce_and_sync(unsigned mask, unsigned value,
-                                  weir::emulator::Where where = weir::emulator::Where::current()) {
-  return weir::emulator::reduce("__reduce_and_sync", mask, value, std::bit_and<>(), where);
-}
 
 // Atomics: a thread runs until it waits, so nothing comes between.
 
 template <class T>
 concept AtomicNumber = std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
-template <AtomicNumber T>
-T atomicExch(T* at, std::type_identity_t<T> value) {
-  return std::exchange(*at, value);
-}
 template <AtomicNumber T>
 T atomicAdd(T* at, std::type_identity_t<T> value) {
   return std::exchange(*at, *at + value);
@@ -279,28 +251,15 @@ template <AtomicNumber T>
 T atomicOr(T* at, std::type_identity_t<T> value) {
   return std::exchange(*at, *at | value);
 }
-template <AtomicNumber T>
-T atomicAnd(T* at, std::type_identity_t<T> value) {
-  return std::exchange(*at, *at & value);
-}
-template <AtomicNumber T>
-T atomicCAS(T* at, std::type_identity_t<T> expected, std::type_identity_t<T> value) {
-  return std::exchange(*at, *at == expected ? value : *at);
-}
 
 // Intrinsics.
 
 inline int __popc(unsigned x) { return std::popcount(x); }
-inline int __popcll(unsigned long long x) { return std::popcount(x); }
-inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
 inline int __ffs(int x) { return x == 0 ? 0 : std::countr_zero(static_cast<unsigned>(x)) + 1; }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
-inline long long __double_as_longlong(double x) { return std::bit_cast<long long>(x); }
-inline double __longlong_as_double(long long x) { return std::bit_cast<double>(x); }
-inline float __frcp_rn(float x) { return 1 / x; }
 inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
   const std::uint64_t bytes = std::uint64_t{y} << 32 | x;
   unsigned result = 0;
@@ -308,13 +267,6 @@ inline unsigned __byte_perm(unsigned x, unsigned y, unsigned selector) {
     result |= static_cast<unsigned>(bytes >> 8 * (selector >> 4 * i & 7) & 0xFF) << 8 * i;
   }
   return result;
-}
-inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned shift) {
-  return static_cast<unsigned>((std::uint64_t{high} << 32 | low) >> (shift & 31));
-}
-template <class T>
-T __ldg(const T* at) {
-  return *at;
 }
 
 // The runtime.
@@ -330,14 +282,9 @@ template <class T>
 cudaError_t cudaMalloc(T** at, std::size_t bytes) {
   return weir::emulator::allocate(reinterpret_cast<void**>(at), bytes);
 }
-template <class T>
-cudaError_t cudaMallocAsync(T** at, std::size_t bytes, cudaStream_t) {
-  return weir::emulator::allocate(reinterpret_cast<void**>(at), bytes);
-}
 cudaError_t cudaFree(void* at);
 cudaError_t cudaMallocHost(void** at, std::size_t bytes);
 cudaError_t cudaFreeHost(void* at);
-cudaError_t cudaFreeAsync(void* at, cudaStream_t stream);
 cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaMemset(void* at, int value, std::size_t bytes);

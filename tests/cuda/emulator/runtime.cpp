@@ -143,7 +143,6 @@ cudaError_t cudaFree(void* at) {
   weir::emulator::DeviceMemory::get().free(start - redzone_bytes);
   return cudaSuccess;
 }
-cudaError_t cudaFreeAsync(void* at, cudaStream_t) { return cudaFree(at); }
 cudaError_t cudaMallocHost(void** at, std::size_t bytes) {
   *at = std::malloc(std::max<std::size_t>(bytes, 1));
   if (*at == nullptr) return cudaErrorMemoryAllocation;
