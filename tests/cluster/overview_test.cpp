@@ -21,6 +21,8 @@ struct Busy {
   Busy() {
     cluster.script.step_time = 1h;
     for (const char* name : {"a", "b", "c", "d", "e", "f"}) cluster.add_node(name, 4);
+    cluster.simulation.pass(1s);  // all have joined: the jobs go to all of them
+    EXPECT_THAT(cluster.simulation.run(cluster.head->nodes()).value(), SizeIs(6));
     for (int i = 0; i < 5; ++i) {
       ids.insert(cluster.submit_job(4, {{"resources", {{"placement", "spread"}}}}));
     }
