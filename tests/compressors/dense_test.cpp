@@ -92,7 +92,7 @@ TEST(Dense, WhereFactorsWouldNotBeSmaller) {
   const auto powersgd = Case{"powersgd", {{"start_step", 0}}}.make();
   for (const std::uint32_t world : {1u, 2u, 4u}) {
     EXPECT_TRUE(powersgd->goes_dense({4, 4096}, of_world(world))) << "two columns are as long as half of it";
-    EXPECT_TRUE(powersgd->goes_dense({6, 1, 5, 5}, of_world(world)));
+    EXPECT_TRUE(powersgd->goes_dense({4, 1, 5, 5}, of_world(world)));
     EXPECT_FALSE(powersgd->goes_dense({16, 4096}, of_world(world)));
   }
 }
