@@ -28,7 +28,7 @@ class FakeHead final : public cluster::Head {
   std::vector<cluster::MetricRow> metric_rows;       ///< rows of every job, in order of arrival
   std::vector<cluster::WorkerTraffic> traffic_list;  ///< of every job
   std::filesystem::path checkpoint_file;             ///< the checkpoint of every job, at step 10
-  cluster::Health health_now{true, true, 0, 0, {}};
+  cluster::Health health_now{true, true, {}};
   bool throws = false;  ///< nodes() throws an exception, as a library might
   std::uint64_t oldest_kept = 0;
 
