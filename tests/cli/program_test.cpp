@@ -326,6 +326,7 @@ TEST_F(Spec, FollowGoesOnWhereABrokenStreamEnded) {
 TEST_F(Spec, FollowGoesOnAfterWhatPasses) {
   std::vector<bool> from_5;  // of the times the stream was asked for: whether from the place it had told
   bool refused = false;
+  bool read_again = false;  // when the stream went on
   FakeHttp head([&](const FakeRequest& request) -> std::string {
     if (request.line() == "POST /api/v1/jobs") return answer(201, job("PENDING"));
     if (request.has("GET /api/v1/stream")) {
@@ -337,7 +338,8 @@ TEST_F(Spec, FollowGoesOnAfterWhatPasses) {
     }
     // The stream is open again, and the job cannot be read yet.
     if (from_5.size() == 3 && !std::exchange(refused, true)) return answer(503, R"({"detail": "starting"})");
-    return answer(200, job("RUNNING", 4));
+    const bool ended = from_5.size() == 4 && std::exchange(read_again, true);
+    return answer(200, ended ? job("SUCCEEDED", 10) : job("RUNNING", 4));
   });
   const Outcome outcome = weir({"--address", head.address(), "submit", path_, "--follow"});
   EXPECT_THAT(outcome.err, HasSubstr("SUCCEEDED"));
