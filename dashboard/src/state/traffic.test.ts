@@ -42,6 +42,6 @@ describe('JobTraffic', () => {
     for (const [index, answer] of answers.entries()) answer(index < 2 ? '{"of": "before"}' : '{"of": "the end"}');
     await vi.waitFor(() => expect(traffic.totals.loading.value || traffic.trace.loading.value).toBe(false));
     expect(traffic.totals.data.value).toEqual({ of: 'the end' });
-    expect(traffic.trace.data.value).toEqual({ of: 'the end' });
+    expect(traffic.trace.data.value).toEqual({ worker: 0, trace: { of: 'the end' } });
   });
 });
