@@ -45,8 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto bytes = std::as_bytes(std::span(data, size));
   const weir::Bytes body(bytes.begin(), bytes.end());
   if (const auto push = Reader(body).push()) weir::ensure(size >= 32, "a push that is cut short");
-  if (const auto answer = Reader(body).answer()) weir::ensure(answer->wishes < Answer::wishes_end, "an unknown wish");
-  if (const auto rest = Reader(body).rest()) weir::ensure(rest->orders < Rest::orders_end, "an unknown order");
+  if (const auto answer = Reader(body).answer()) weir::ensure(answer->flags < Answer::flags_end, "an unknown flag");
+  if (const auto rest = Reader(body).rest()) weir::ensure(rest->flags < Rest::flags_end, "an unknown flag");
   std::uint32_t kind = 0;
   std::memcpy(&kind, data, std::min(size, sizeof(kind)));
   if (const auto known = kind_of({.version = 0, .bucket = kind, .part = 0})) {
