@@ -72,13 +72,19 @@ TEST(Restart, OfAResumedJobNeedsNoFileOfTheOtherJob) {
   EXPECT_EQ(cluster.job(busy).state, JobState::failed) << "it ran";
 }
 
-TEST(Restart, ThatWaitsForRoomOutlivesTheHead) {
-  FakeCluster cluster;
+/// A job of two workers on node "a" that has a checkpoint of step 10.
+std::string job_at_step_12(FakeCluster& cluster) {
   cluster.add_node("a", 2);
   cluster.script.steps = 20;
   cluster.script.checkpoint_every = 5;
   const auto id = cluster.submit_job(2, one_restart);
-  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 12; }));
+  EXPECT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 12; }));
+  return id;
+}
+
+TEST(Restart, ThatWaitsForRoomOutlivesTheHead) {
+  FakeCluster cluster;
+  const auto id = job_at_step_12(cluster);
   cluster.remove_node("a");
   cluster.await_phase(id, JobPhase::recovering);
   cluster.simulation.pass(10s);
@@ -110,11 +116,7 @@ std::vector<std::string> restarts_of(FakeCluster& cluster, const std::string& id
 
 TEST(Restart, OfTheHeadIsOneOfEveryJobThatRan) {
   FakeCluster cluster;
-  cluster.add_node("a", 2);
-  cluster.script.steps = 20;
-  cluster.script.checkpoint_every = 5;
-  const auto id = cluster.submit_job(2, one_restart);
-  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 12; }));
+  const auto id = job_at_step_12(cluster);
   cluster.kill_head();
   cluster.start_head();
   const auto waits = cluster.job(id);
@@ -171,11 +173,7 @@ TEST(Restart, OfTheHeadLetsNoWorkerOfTheFirstAttemptIntoTheSecond) {
 
 TEST(Restart, ThatCouldNotBeRecordedOutlivesTheHead) {
   FakeCluster cluster;
-  cluster.add_node("a", 2);
-  cluster.script.steps = 20;
-  cluster.script.checkpoint_every = 5;
-  const auto id = cluster.submit_job(2, one_restart);
-  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 12; }));
+  const auto id = job_at_step_12(cluster);
   cluster.store->refuse([](const std::vector<Change>&) { return true; });
   cluster.remove_node("a");
   cluster.simulation.pass(20s);
