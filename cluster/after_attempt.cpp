@@ -61,8 +61,8 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run) {
   }
 }
 
-/// Repeats the commit of what owed_ has of a job, as long as the job waits: if the head died before, its next start would
-/// count one more restart, or have none left. What follows makes up for it.
+/// Repeats the commit of what owed_ has of a job, as long as the job waits: if the head died before, its next start
+/// would count one more restart, or have none left. What follows makes up for it.
 net::awaitable<void> Jobs::record_owed(std::string id) {
   for (;;) {
     co_await services_.clock.sleep_for(retry_interval);
