@@ -55,7 +55,7 @@ struct Case {
   std::string compressor() const {
     if (name != "coded_step") return "none";
     const auto* type = collectives::find_topology(topology);
-    return type != nullptr && type->hops ? "qsgd" : "topk";
+    return type != nullptr && type->gathers == collectives::Gathers::partners ? "qsgd" : "topk";
   }
   const char* transport() const { return shared_memory ? "shared_memory" : "tcp"; }
   std::string title() const {

@@ -13,6 +13,7 @@
 namespace weir::bench {
 namespace {
 
+using collectives::Gathers;
 using training::Bucket;
 using training::Form;
 using training::Route;
@@ -35,7 +36,7 @@ std::vector<training::ParameterSize> sizes_of(const Way& way) {
 /// those of hierarchical between hosts of one rank that of the hosts' topology, and a server on each rank, or a region,
 /// does what an owner does in two_hop.
 bool is_like_another(const collectives::TopologyType& type, std::uint32_t ranks) {
-  return type.by_hosts || type.has_servers || type.splits ||
+  return type.by_hosts || type.has_servers || type.gathers == Gathers::regions ||
          (type.name == "binary_blocks" && collectives::find_topology("butterfly")->fits(ranks));
 }
 
@@ -47,9 +48,9 @@ std::vector<std::string_view> topologies_for(const Way& way, std::uint32_t ranks
   const std::string_view gathering =
       collectives::find_topology("butterfly")->fits(ranks) ? "butterfly" : "binary_blocks";
   for (const auto& type : collectives::topologies()) {
-    const bool fits = type.fits(ranks) && (!type.by_owners || way.fits_owners || !way.gathers);
-    if (!fits || type.hops || is_like_another(type, ranks)) continue;
-    if (!way.gathers || type.by_owners || type.name == gathering) names.push_back(type.name);
+    const bool fits = type.fits(ranks) && (!type.by_owners() || way.fits_owners || !way.gathers);
+    if (!fits || type.gathers == Gathers::partners || is_like_another(type, ranks)) continue;
+    if (!way.gathers || type.by_owners() || type.name == gathering) names.push_back(type.name);
   }
   return names;
 }
@@ -101,7 +102,7 @@ class CellRun {
       const auto* type = collectives::find_topology(name);
       const Route route{.form = Form::coded,
                         .topology = static_cast<std::size_t>(type - collectives::topologies().data()),
-                        .by_owners = way.gathers && type->by_owners};
+                        .by_owners = way.gathers && type->by_owners()};
       std::vector<Route> routes(buckets.size(), route);
       const double predicted = training::predicted_seconds(situation, routes);
       found.emplace_back(predicted, std::move(routes));

@@ -178,8 +178,6 @@ nlohmann::json describe_traits(Compressor& compressor) {
       {"thins", traits.thins},
       {"votes", traits.votes},
       {"owns_momentum", traits.owns_momentum},
-      {"fits_owners", traits.fits_owners()},
-      {"fits_split", traits.fits_split()},
       {"owners_keep_residual", owners_keep_residual(compressor)},
       {"exact_on_devices", traits.exact_on_devices},
       {"device_misfit", traits.device_misfit.empty() ? nlohmann::json(nullptr) : nlohmann::json(traits.device_misfit)},
@@ -281,8 +279,8 @@ nlohmann::json CompressionCatalog::describe() const {
       if (!misfits.contains(memory.name)) fitting.push_back(memory.name);
     }
     nlohmann::json it = entry.describe();
-    for (const char* misfit : {"hops_misfit", "differences_misfit", "neighbours_misfit", "pushes_misfit"}) {
-      if (fits.contains(misfit)) it[misfit] = fits.at(misfit);
+    for (const auto& [what, reason] : fits.items()) {
+      if (what.ends_with("_misfit")) it[what] = reason;
     }
     it.update({{"default_memory", entry.default_memory},
                {"default_memory_params", entry.default_memory_params()},

@@ -107,9 +107,9 @@ class CompressionCatalog {
   /// `params` is a JSON schema, `memories` are those that fit the compressor with default parameters, `memory_misfits`
   /// maps each of the others to the reason, `memory_for_differences` is the default where the ranks exchange
   /// differences between models, `differences_misfit` is why the compressor does not fit there, if it does not (so are
-  /// `neighbours_misfit` where they exchange with neighbours, `pushes_misfit` where workers push gradients to servers
-  /// and `hops_misfit` where sums are encoded at every hop), and `variants` says what fits with other parameters
-  /// (variants_of).
+  /// `neighbours_misfit` where they exchange with neighbours, `pushes_misfit` where workers push gradients to servers,
+  /// and `owners_misfit`, `regions_misfit` and `partners_misfit` over topologies whose payloads go to those), and
+  /// `variants` says what fits with other parameters (variants_of).
   nlohmann::json describe() const;
 
  private:

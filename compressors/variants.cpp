@@ -155,12 +155,12 @@ json fits_of(const Compressor& compressor, std::span<const MemoryEntry> memories
     if (const auto reason = memory.misfit(compressor)) misfits[memory.name] = *reason;
   }
   const Traits traits = compressor.traits();
-  json fits = {{"fits_owners", traits.fits_owners()},
-               {"fits_split", traits.fits_split()},
-               {"votes", traits.votes},
+  json fits = {{"votes", traits.votes},
                {"owners_keep_residual", owners_keep_residual(compressor)},
                {"memory_misfits", std::move(misfits)}};
-  if (const auto reason = no_hops(compressor)) fits["hops_misfit"] = *reason;
+  if (const auto reason = no_owners(traits)) fits["owners_misfit"] = *reason;
+  if (const auto reason = no_regions(traits)) fits["regions_misfit"] = *reason;
+  if (const auto reason = no_hops(compressor)) fits["partners_misfit"] = *reason;
   if (const auto reason = no_differences(traits)) fits["differences_misfit"] = *reason;
   if (const auto reason = no_neighbours(compressor)) fits["neighbours_misfit"] = *reason;
   if (const auto reason = no_pushes(traits)) fits["pushes_misfit"] = *reason;

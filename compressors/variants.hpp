@@ -7,9 +7,11 @@
 
 namespace weir::compressors {
 
-/// What a compressor fits: {"fits_owners", "fits_split", "votes": Traits, "owners_keep_residual": that function's
-/// answer, "memory_misfits": reasons by name of a memory, "hops_misfit", "differences_misfit", "neighbours_misfit",
-/// "pushes_misfit": the reasons of no_hops(), no_differences(), no_neighbours() and no_pushes(), if there are}.
+/// What a compressor fits: {"votes": Traits, "owners_keep_residual": that function's answer, "memory_misfits": reasons
+/// by name of a memory, "owners_misfit", "regions_misfit", "partners_misfit", "differences_misfit",
+/// "neighbours_misfit", "pushes_misfit": the reasons of no_owners(), no_regions(), no_hops(), no_differences(),
+/// no_neighbours() and no_pushes(), if there are}. The first three are named after those to whom a topology's payloads
+/// go, as its entry says (`gathers`).
 nlohmann::json fits_of(const Compressor& compressor, std::span<const MemoryEntry> memories);
 
 /// What `entry` fits where that depends on parameters: [{"params": those parameters, and what fits_of() says}] for each

@@ -36,8 +36,8 @@ json fits_of(const json& compressor, const json& params) {
   }
   json usual = compressor.value("traits", json::object());
   usual["memory_misfits"] = compressor.value("memory_misfits", json::object());
-  for (const char* misfit : {"hops_misfit", "differences_misfit", "neighbours_misfit", "pushes_misfit"}) {
-    if (compressor.contains(misfit)) usual[misfit] = compressor.at(misfit);
+  for (const auto& [what, reason] : compressor.items()) {
+    if (what.ends_with("_misfit")) usual[what] = reason;
   }
   return usual;
 }

@@ -192,26 +192,15 @@ class CatalogCheck {
                                                          std::to_string(workers) + " workers; at most one on each"});
   }
 
-  /// Owners and partners encode what they make of the payloads again; owners of regions take only entries that
-  /// compressors have chosen.
+  /// Not every compressor's payloads are of use to owners, of shares or regions, or to partners.
   void topology_and_compressor() {
     const std::string name = spec_["exchange"]["topology"];
     const json* topology = find_entry(catalog_, "topologies", name);
     const json* compressor = find_entry(catalog_, "compressors", spec_["compression"]["name"].get<std::string>());
     if (topology == nullptr || compressor == nullptr) return;
     const std::string gathers = topology->value("gathers", "all");
-    const json& params = spec_["compression"]["params"];
-    const json fitting = fits_of(*compressor, params);
-    std::string reason;
-    if (gathers == "owners" && !fitting.value("fits_owners", true)) {
-      reason =
-          "the mean of its payloads cannot be encoded like them, because they come of several passes, depend on what "
-          "was sent before, or are scaled by what they leave out";
-    } else if (gathers == "regions" && !fitting.value("fits_split", true)) {
-      reason = "it carries sums and entries that a compressor has chosen, and what this one sends is neither";
-    } else if (gathers == "partners") {
-      reason = fitting.value("hops_misfit", "");
-    }
+    const json fitting = fits_of(*compressor, spec_["compression"]["params"]);
+    const std::string reason = fitting.value(gathers + "_misfit", "");
     if (reason.empty()) return;
     problems_.push_back({"/exchange/topology", "\"" + name + "\" does not fit compressor \"" +
                                                    compressor->value("name", "") + "\": " + reason});

@@ -12,6 +12,7 @@
 #include "training/datasets/catalog.hpp"
 #include "training/device.hpp"
 #include "training/exchange/agreement.hpp"
+#include "training/exchange/topology_fit.hpp"
 #include "training/job_parts.hpp"
 #include "training/models/catalog.hpp"
 #include "training/modes/mode.hpp"
@@ -32,22 +33,12 @@ Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Co
                                         "\" works between GPUs, and this worker computes on the processor of node " +
                                         host_name() + ", which has given it no GPU"};
   }
-  if (topology == nullptr || !topology->by_owners) return {};
-  const auto traits = compressor.traits();
-  std::string reason;
-  if (topology->hops) {
-    reason = compressors::no_hops(compressor).value_or("");
-  } else if (topology->splits) {
-    if (!traits.fits_split()) {
-      reason = "it carries sums and entries that a compressor has chosen, and this one sends neither";
-    }
-  } else if (!traits.fits_owners()) {
-    reason = "the mean of what the workers encode cannot be encoded in the same way";
-  }
-  if (reason.empty()) return {};
+  if (topology == nullptr) return {};
+  const auto reason = topology_misfit(*topology, compressor);
+  if (!reason) return {};
   return Error{Errc::invalid_argument, "exchange.topology \"" + spec.exchange.topology +
                                            "\" does not fit compressor \"" + std::string(compressor.name()) +
-                                           "\" with these parameters: " + reason};
+                                           "\" with these parameters: " + *reason};
 }
 
 /// The catalog can only answer for a memory's defaults.

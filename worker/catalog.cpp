@@ -52,10 +52,10 @@ nlohmann::json names_of(std::span<const collectives::Element> elements) {
 
 /// The topologies, each with what it states of itself: the numbers of workers it is for, "any" or "power_of_two";
 /// whether it adds up (`sums`), and which `elements`; to whom payloads go that cannot be added up (`gathers`): to
-/// "all", to the "owners" of shares, who encode their mean again (compressors with the trait fits_owners), to those of
-/// "regions", who add up chosen entries (fits_split), or hop by hop to "partners", who add them up and encode the sums
-/// again (no hops_misfit); whether some workers are `servers`; whether it stands for several topologies, among which
-/// the workers choose; and whether it is one `on_devices`, for workers with a GPU each.
+/// "all", to the "owners" of shares, who encode their mean again (compressors without an `owners_misfit`), to those of
+/// "regions", who add up chosen entries (`regions_misfit`), or hop by hop to "partners", who add them up and encode the
+/// sums again (`partners_misfit`); whether some workers are `servers`; whether it stands for several topologies, among
+/// which the workers choose; and whether it is one `on_devices`, for workers with a GPU each.
 nlohmann::json topologies() {
   auto list = nlohmann::json::array();
   for (const auto& topology : collectives::all_topologies()) {
@@ -66,7 +66,7 @@ nlohmann::json topologies() {
                     {"workers", any ? "any" : "power_of_two"},
                     {"sums", true},
                     {"elements", names_of(topology.elements)},
-                    {"gathers", topology.gathers()},
+                    {"gathers", name_of(topology.gathers)},
                     {"servers", topology.has_servers},
                     {"automatic", false},
                     {"on_devices", topology.on_devices}});

@@ -22,15 +22,6 @@ template <class T>
 constexpr bool takes_servers = std::constructible_from<T, Communicator&, std::uint32_t>;
 
 template <class T>
-concept ByOwners = requires { T::by_owners; };
-
-template <class T>
-concept Splits = requires { T::splits; };
-
-template <class T>
-concept ByHops = requires { T::hops; };
-
-template <class T>
 std::unique_ptr<Collective> make(Communicator& group, const TopologyChoice& choice) {
   std::unique_ptr<Collective> made;
   if constexpr (takes_servers<T>) {
@@ -43,7 +34,7 @@ std::unique_ptr<Collective> make(Communicator& group, const TopologyChoice& choi
 
 template <class T>
 constexpr Cost (*by_owners_cost())(std::uint32_t, double) {
-  if constexpr (ByOwners<T>) return T::by_owners_cost;
+  if constexpr (T::gathers != Gathers::all) return T::by_owners_cost;
   return nullptr;
 }
 
@@ -62,9 +53,7 @@ TopologyType type() {
                     .all_gather_cost = T::all_gather_cost,
                     .by_owners_cost = by_owners_cost<T>(),
                     .make_with = make<T>,
-                    .by_owners = ByOwners<T>,
-                    .splits = Splits<T>,
-                    .hops = ByHops<T>,
+                    .gathers = T::gathers,
                     .by_hosts = std::same_as<T, Hierarchical>,
                     .has_servers = takes_servers<T>,
                     .elements = T::elements,

@@ -30,13 +30,7 @@ struct TopologyType {
   /// by owners.
   Cost (*by_owners_cost)(std::uint32_t ranks, double bytes);
   std::unique_ptr<Collective> (*make_with)(Communicator& group, const TopologyChoice& choice);
-  /// Gathered payloads go to the owners of shares (Collective::to_owners), who encode their mean again.
-  bool by_owners = false;
-  /// The owners are those of regions: they get the entries that compressors have chosen there, and no other payloads.
-  bool splits = false;
-  /// The shares come to their owners by hops (MultiHop::hop): in each of them two ranks swap what they have of some
-  /// shares (Collective::swap), add it up, and encode the sums again.
-  bool hops = false;
+  Gathers gathers = Gathers::all;
   /// Gradients are summed within hosts before they are encoded.
   bool by_hosts = false;
   /// What is summed may lie in the memory of GPUs, of which each rank has one. Whoever has the GPUs makes it, not
@@ -53,9 +47,8 @@ struct TopologyType {
   std::unique_ptr<Collective> make(Communicator& group, const TopologyChoice& choice = {}) const {
     return make_with(group, choice);
   }
-  /// To whom payloads go that cannot be added up: "all" ranks, the "owners" of shares, those of "regions", or
-  /// "partners", a half of them in each hop.
-  std::string_view gathers() const { return hops ? "partners" : splits ? "regions" : by_owners ? "owners" : "all"; }
+  /// Whether gathered payloads come to owners, who send all ranks what they make of them.
+  bool by_owners() const { return gathers != Gathers::all; }
   bool fits(std::uint32_t ranks) const { return group_size == GroupSize::any || std::has_single_bit(ranks); }
 };
 

@@ -37,8 +37,7 @@ class MultiHop final : public Topology {
       "recursive halving and doubling of what is compressed again at every hop; for compressors that send every entry, "
       "and 2, 4, 8, ... workers";
   static constexpr GroupSize group_size = GroupSize::power_of_two;
-  static constexpr bool by_owners = true;
-  static constexpr bool hops = true;
+  static constexpr Gathers gathers = Gathers::partners;
 
   /// As a butterfly.
   static Cost all_reduce_cost(std::uint32_t ranks, double bytes) { return Butterfly::all_reduce_cost(ranks, bytes); }

@@ -21,7 +21,7 @@ class ParameterServer final : public Topology {
   static constexpr std::string_view summary =
       "some workers are servers too: each averages a share of the gradients and sends it to all, compressed again";
   static constexpr GroupSize group_size = GroupSize::any;
-  static constexpr bool by_owners = true;
+  static constexpr Gathers gathers = Gathers::owners;
   static constexpr std::uint32_t servers_max = 1024;
   static constexpr std::string_view servers_summary = "How many workers are servers too; null: all";
 

@@ -21,8 +21,7 @@ class SplitGather final : public Topology {
       "each worker adds up the chosen entries of a region and sends the largest sums to all; for compressors that "
       "choose entries, and many workers";
   static constexpr GroupSize group_size = GroupSize::any;
-  static constexpr bool by_owners = true;
-  static constexpr bool splits = true;
+  static constexpr Gathers gathers = Gathers::regions;
 
   /// As two_hop.
   static Cost all_reduce_cost(std::uint32_t ranks, double bytes);

@@ -13,6 +13,17 @@
 #include "collectives/topologies/ring.hpp"
 
 namespace weir::collectives {
+
+std::string_view name_of(Gathers gathers) {
+  switch (gathers) {
+    case Gathers::all: return "all";
+    case Gathers::owners: return "owners";
+    case Gathers::regions: return "regions";
+    case Gathers::partners: return "partners";
+  }
+  return "";
+}
+
 namespace {
 
 /// Sends the bundles of `count` members, beginning with `first`.

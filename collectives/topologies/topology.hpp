@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string_view>
 
 #include "base/function_ref.hpp"
 #include "collectives/collective.hpp"
@@ -11,6 +12,18 @@ namespace weir::collectives {
 /// For how many ranks a topology works.
 enum class GroupSize : std::uint8_t { any, power_of_two };
 
+/// To whom payloads go that cannot be added up.
+enum class Gathers : std::uint8_t {
+  all,      ///< to all ranks
+  owners,   ///< to the owners of shares (Collective::to_owners), who encode their mean again
+  regions,  ///< to the owners of regions: they get the entries that compressors have chosen there, and nothing else
+  /// To the owners of shares by hops (MultiHop::hop): in each of them two ranks swap what they have of some shares
+  /// (Collective::swap), add it up, and encode the sums again.
+  partners,
+};
+
+std::string_view name_of(Gathers gathers);
+
 /// Operations by messages between the ranks of one lane. What a topology does not do in a way of its own is done here.
 /// Besides, each has:
 ///
@@ -19,18 +32,10 @@ enum class GroupSize : std::uint8_t { any, power_of_two };
 ///     static Cost all_reduce_cost(std::uint32_t ranks, double bytes);
 ///     static Cost all_gather_cost(std::uint32_t ranks, double bytes);  of payloads of `bytes` bytes each
 ///
-/// and, if gathered payloads go to owners who encode what they make of them again,
+/// and, if gathered payloads do not go to all ranks,
 ///
-///     static constexpr bool by_owners = true;
+///     static constexpr Gathers gathers;
 ///     static Cost by_owners_cost(std::uint32_t ranks, double bytes);   of payloads of `bytes` bytes for all shares
-///
-/// and, if these are the owners of regions, who get the entries that compressors have chosen there,
-///
-///     static constexpr bool splits = true;
-///
-/// and, if shares come to their owners by hops, between which what was added up is encoded again,
-///
-///     static constexpr bool hops = true;
 ///
 /// and, if some ranks are servers, as many as a job says (TopologyChoice::servers),
 ///
@@ -45,8 +50,9 @@ class Topology : public Collective {
   /// `group` must outlive it.
   explicit Topology(Communicator& group) : group_(group) {}
 
-  /// The numbers that all_reduce() takes.
+  /// Of those that say nothing else: the numbers that all_reduce() takes, and to whom payloads go.
   static constexpr std::array elements = all_elements;
+  static constexpr Gathers gathers = Gathers::all;
 
   /// By combine_all(), in which a mean is a sum of shares, or a sum that is divided afterwards, and a majority a sum of
   /// signs.

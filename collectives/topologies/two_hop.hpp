@@ -19,7 +19,7 @@ class TwoHop final : public Topology {
       "every "
       "entry, and many workers";
   static constexpr GroupSize group_size = GroupSize::any;
-  static constexpr bool by_owners = true;
+  static constexpr Gathers gathers = Gathers::owners;
 
   /// P-1 messages at once, twice; as few bytes as a ring.
   static Cost all_reduce_cost(std::uint32_t ranks, double bytes);

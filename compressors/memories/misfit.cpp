@@ -38,6 +38,18 @@ bool owners_keep_residual(const Compressor& compressor) {
   return gathers && !no_residual(compressor);
 }
 
+std::optional<std::string> no_owners(const Traits& compressor) {
+  if (compressor.fits_owners()) return std::nullopt;
+  return "the mean of its payloads cannot be encoded like them, because they come of several passes, depend on what "
+         "was sent before, or are scaled by what they leave out";
+}
+
+std::optional<std::string> no_regions(const Traits& compressor) {
+  if (compressor.fits_split()) return std::nullopt;
+  return "the owners of regions add up sums and entries that a compressor has chosen, and what this one sends is "
+         "neither";
+}
+
 std::optional<std::string> no_hops(const Compressor& compressor) {
   const Traits traits = compressor.traits();
   if (!traits.fits_hops()) {

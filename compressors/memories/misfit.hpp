@@ -18,6 +18,13 @@ std::optional<std::string> no_mean_residual(const Compressor& compressor);
 /// the next one: where payloads are gathered, and a residual fits.
 bool owners_keep_residual(const Compressor& compressor);
 
+/// The reason why a compressor does not fit an exchange in which the owners of shares encode the mean of what they
+/// gather again; nothing if it fits.
+std::optional<std::string> no_owners(const Traits& compressor);
+
+/// The same where the owners of regions add up the entries that were chosen there.
+std::optional<std::string> no_regions(const Traits& compressor);
+
 /// The reason why a compressor does not fit an exchange by hops, in which each rank encodes sums of what several ranks
 /// have, and the rank that encodes keeps what that leaves out; nothing if it fits. Every memory that fits a compressor
 /// does so there, too: all that it gives is sent.

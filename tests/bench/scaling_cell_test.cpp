@@ -83,7 +83,7 @@ double seconds_over(std::string_view topology, const Way& way, std::uint32_t ran
                                       .lanes = 2};
   const training::Route route{.form = training::Form::coded,
                               .topology = static_cast<std::size_t>(found - collectives::topologies().data()),
-                              .by_owners = way.gathers && found->by_owners};
+                              .by_owners = way.gathers && found->by_owners()};
   return simulated_seconds(situation, work_of(situation, std::vector(buckets.size(), route))).value();
 }
 

@@ -93,7 +93,7 @@ inline std::vector<NamedOperation> operations_of(const TopologyType& type, const
       operation("broadcast", [](Collective& collective, Communicator& group, Exchanged& own, Subject about) {
         return collective.broadcast(own.buffer(), group.size() / 2, about);
       })};
-  if (type.hops) all.push_back(operation("hops_and_back", hops_and_back));
+  if (type.gathers == Gathers::partners) all.push_back(operation("hops_and_back", hops_and_back));
   return all;
 }
 

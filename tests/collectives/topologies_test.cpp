@@ -446,14 +446,14 @@ Task<> hops_and_back(Collective& collective, Communicator& group, std::size_t by
 double time_by_owners(const TopologyType& type, std::uint32_t size, std::size_t bytes, const NetworkModel& model) {
   std::vector<Gathered> gathered(size, Gathered{.payloads = {}, .bytes_max = bytes});
   return time_of(type, size, model, [&](Collective& collective, Communicator& group) {
-    return type.hops ? hops_and_back(collective, group, bytes, gathered)
-                     : to_owners_and_back(collective, group, bytes, gathered);
+    return type.gathers == Gathers::partners ? hops_and_back(collective, group, bytes, gathered)
+                                             : to_owners_and_back(collective, group, bytes, gathered);
   });
 }
 
 std::vector<const TopologyType*> types_by_owners() {
   std::vector<const TopologyType*> all = all_types();
-  std::erase_if(all, [](const TopologyType* type) { return !type->by_owners; });
+  std::erase_if(all, [](const TopologyType* type) { return !type->by_owners(); });
   return all;
 }
 

@@ -137,6 +137,15 @@ TEST(Catalog, DescribesEveryParameter) {
   EXPECT_THAT(named("compressors", "bf16").at("memory_misfits").at("ef21"), HasSubstr("rounded at every rank"));
   EXPECT_FALSE(named("compressors", "bf16").at("memory_misfits").contains("residual"));
   EXPECT_FALSE(named("compressors", "topk").at("memory_misfits").contains("ef21"));
+  const auto why_not_over = [&](const char* compressor, const char* gathers) {
+    return named("compressors", compressor).value(std::string(gathers) + "_misfit", "");
+  };
+  EXPECT_EQ(why_not_over("topk", "owners"), "");
+  EXPECT_THAT(why_not_over("casq", "owners"), HasSubstr("the mean of its payloads"));
+  EXPECT_EQ(why_not_over("topk", "regions"), "");
+  EXPECT_THAT(why_not_over("qsgd", "regions"), HasSubstr("entries that a compressor has chosen"));
+  EXPECT_EQ(why_not_over("qsgd", "partners"), "");
+  EXPECT_THAT(why_not_over("topk", "partners"), HasSubstr("it sends some entries"));
   EXPECT_DOUBLE_EQ(named("compressors", "natural").at("traits").at("error_bound"), 0.125);
   EXPECT_NEAR(named("compressors", "fp16").at("traits").at("wire_bits").at("summed"), 16, 1e-9);
 }
@@ -176,7 +185,8 @@ TEST(Catalog, SaysWhatFitsWithAnyParameters) {
       const json found = fits_of(**made, builtin().memories());
       for (const auto& [what, value] : found.items())
         EXPECT_EQ(known.value(what, json()), value) << name << params << what;
-      EXPECT_EQ(known.contains("hops_misfit"), found.contains("hops_misfit")) << name << params;
+      for (const char* what : {"owners_misfit", "regions_misfit", "partners_misfit"})
+        EXPECT_EQ(known.contains(what), found.contains(what)) << name << params << what;
       if (known.value("params", json()).dump().find("imum") != std::string::npos) by_numbers.insert(name);
     }
   }

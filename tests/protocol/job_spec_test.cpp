@@ -140,7 +140,8 @@ TEST(JobSpec, OwnersEncodeTheMeanAgain) {
   spec["compression"] = {{"name", "topk"}};
   EXPECT_THAT(problems_of(spec), IsEmpty());
   spec["compression"] = {{"name", "powersgd"}};
-  EXPECT_THAT(problems_of(spec), at("/exchange/topology"));
+  const std::string reason = "\"servers\" does not fit compressor \"powersgd\": it keeps what was sent before";
+  EXPECT_THAT(problems_of(spec), ElementsAre(Problem{"/exchange/topology", reason, {}}));
   spec["compression"]["params"] = {{"start_step", 3}};
   EXPECT_THAT(problems_of(spec), at("/exchange/topology"));
 }
@@ -150,8 +151,8 @@ TEST(JobSpec, WhatACompressorFitsIsJudgedAtTheJobsParameters) {
   json& powersgd = catalog["compressors"].back();
   powersgd["params"]["properties"]["warm_start"] = {{"type", "boolean"}, {"default", true}};
   powersgd["variants"] = {
-      {{"params", {{"warm_start", true}}}, {"fits_owners", false}, {"memory_misfits", json::object()}},
-      {{"params", {{"warm_start", false}}}, {"fits_owners", true}, {"memory_misfits", {{"none", "it needs one"}}}}};
+      {{"params", {{"warm_start", true}}}, {"owners_misfit", "it starts warm"}, {"memory_misfits", json::object()}},
+      {{"params", {{"warm_start", false}}}, {"memory_misfits", {{"none", "it needs one"}}}}};
   json spec = minimal();
   spec["exchange"] = {{"topology", "servers"}};
   spec["compression"] = {{"name", "powersgd"}, {"memory", "residual"}};
@@ -164,7 +165,7 @@ TEST(JobSpec, WhatACompressorFitsIsJudgedAtTheJobsParameters) {
   EXPECT_THAT(normalize_job_spec(spec, catalog), at("/compression/memory")) << "whatever the numbers";
   json& by_size = powersgd["variants"][1];
   by_size["params"]["start_step"] = {{"minimum", 10}};
-  EXPECT_THAT(normalize_job_spec(spec, catalog), at("/exchange/topology")) << "its usual traits, with less than that";
+  EXPECT_THAT(normalize_job_spec(spec, catalog), at("/exchange/topology")) << "as usual, with less than that";
   spec["compression"]["params"]["start_step"] = 10;
   EXPECT_THAT(normalize_job_spec(spec, catalog), at("/compression/memory"));
 }
@@ -211,8 +212,8 @@ TEST(JobSpec, OwnersOfRegionsTakeWhatACompressorHasChosen) {
   catalog["modes"][0]["topologies"].push_back("regions");
   catalog["topologies"].push_back({{"name", "regions"}, {"summary", ""}, {"workers", "any"}, {"gathers", "regions"}});
   for (auto& compressor : catalog["compressors"]) {
-    compressor["traits"]["fits_split"] = compressor["name"] != "powersgd";
-    compressor["traits"]["fits_owners"] = compressor["name"] != "topk";  // which is not asked here
+    if (compressor["name"] == "powersgd") compressor["regions_misfit"] = "it chooses no entries";
+    if (compressor["name"] == "topk") compressor["owners_misfit"] = "it chooses entries";  // which is not asked here
   }
   json spec = minimal();
   spec["exchange"] = {{"topology", "regions"}};
@@ -224,7 +225,7 @@ TEST(JobSpec, OwnersOfRegionsTakeWhatACompressorHasChosen) {
   const auto problems = normalize_job_spec(spec, catalog);
   ASSERT_EQ(problems.size(), 1u);
   EXPECT_EQ(problems[0].pointer, "/exchange/topology");
-  EXPECT_THAT(problems[0].message, ::testing::HasSubstr("entries that a compressor has chosen"));
+  EXPECT_EQ(problems[0].message, "\"regions\" does not fit compressor \"powersgd\": it chooses no entries");
 }
 
 TEST(JobSpec, PartnersEncodeSumsIfTheErrorOfTheCompressorIsBounded) {
@@ -233,9 +234,9 @@ TEST(JobSpec, PartnersEncodeSumsIfTheErrorOfTheCompressorIsBounded) {
   catalog["topologies"].push_back(
       {{"name", "hops"}, {"summary", ""}, {"workers", "power_of_two"}, {"gathers", "partners"}});
   for (auto& compressor : catalog["compressors"]) {
-    if (compressor["name"] == "topk") compressor["hops_misfit"] = "it sends some entries";
+    if (compressor["name"] == "topk") compressor["partners_misfit"] = "it sends some entries";
     if (compressor["name"] != "powersgd") continue;
-    compressor["hops_misfit"] = "its error is too large";
+    compressor["partners_misfit"] = "its error is too large";
     compressor["variants"] = {{{"params", {{"start_step", {{"maximum", 9}}}}}, {"memory_misfits", json::object()}}};
   }
   const auto problems_with = [&](const json& compression, int workers) {

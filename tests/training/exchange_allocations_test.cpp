@@ -20,10 +20,10 @@
 
 #include "collectives/topologies/catalog.hpp"
 #include "collectives/topologies/ring.hpp"
-#include "compressors/memories/misfit.hpp"
 #include "ranks.hpp"
 #include "training/exchange/exchange.hpp"
 #include "training/exchange/gradient_trigger.hpp"
+#include "training/exchange/topology_fit.hpp"
 
 namespace {
 
@@ -133,11 +133,7 @@ std::vector<Case> cases() {
     for (const std::string compressor : {"none", "qsgd", "dgc"}) {
       Case of{compressor, params_without_warmup(compressor), false, std::string(type.name)};
       of.ranks = type.fits(usual_ranks) ? usual_ranks : usual_ranks + 1;
-      const auto made = compression(of).compressor;
-      const auto traits = made->traits();
-      const bool fits = type.hops     ? !compressors::no_hops(*made)
-                        : type.splits ? traits.fits_split()
-                                      : !type.by_owners || traits.fits_owners();
+      const bool fits = !topology_misfit(type, *compression(of).compressor);
       if (fits && type.name != collectives::Ring::name) all.push_back(of);
     }
   }

@@ -14,13 +14,13 @@
 #include <mutex>
 
 #include "collectives/topologies/catalog.hpp"
-#include "compressors/memories/misfit.hpp"
 #include "exchange_cases.hpp"
 #include "exchange_model.hpp"
 #include "ranks.hpp"
 #include "tests/compressors/tensors.hpp"
 #include "training/exchange/exchange.hpp"
 #include "training/exchange/gradient_trigger.hpp"
+#include "training/exchange/topology_fit.hpp"
 
 namespace weir::training::testing {
 namespace {
@@ -230,13 +230,9 @@ TEST_P(ExchangeContract, GivesEveryRankWhatTheAlgorithmGives) {
 /// Every topology that carries the compressor, but for the ring.
 std::vector<Way> other_ways(const ExchangeCase& of) {
   const auto compressor = of.make().compressor;
-  const auto traits = compressor->traits();
   std::vector<Way> ways;
   for (const auto& topology : collectives::topologies()) {
-    const bool fits = topology.hops     ? !compressors::no_hops(*compressor)
-                      : topology.splits ? traits.fits_split()
-                                        : !topology.by_owners || traits.fits_owners();
-    if (topology.name == "ring" || !fits) continue;
+    if (topology.name == "ring" || topology_misfit(topology, *compressor)) continue;
     ways.push_back({{.name = std::string(topology.name)}});
     if (topology.has_servers) ways.push_back({{.name = std::string(topology.name), .servers = 2}});
     if (topology.by_hosts) ways.push_back({{.name = std::string(topology.name)}, 2});
@@ -268,10 +264,9 @@ TEST_P(ExchangeContract, GoesOnFromSavedStateBitForBit) {
   for_each_group([&](const std::vector<Outcome>& outcomes) { expect_the_same({GetParam()}, outcomes); });
   std::vector<Way> ways{{{.name = "hierarchical"}, 2}};
   const auto compressor = GetParam().make().compressor;
-  const auto traits = compressor->traits();
-  if (traits.fits_owners()) ways.push_back({{.name = "two_hop"}});
-  if (!compressors::no_hops(*compressor)) ways.push_back({{.name = "multi_hop"}});
-  if (traits.fits_split()) ways.push_back({{.name = "split_gather"}});
+  for (const char* name : {"two_hop", "multi_hop", "split_gather"}) {
+    if (!topology_misfit(*collectives::find_topology(name), *compressor)) ways.push_back({{.name = name}});
+  }
   for (const Way& way : ways) {
     const Training training{GetParam(), way};
     const auto outcomes = train_all(training, collectives::find_topology(way.topology.name)->fits(3) ? 3 : 4);

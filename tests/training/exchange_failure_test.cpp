@@ -98,8 +98,9 @@ class Failures : public ::testing::TestWithParam<std::tuple<std::string, MakeGro
       const std::vector<NamedTensor> tensors{
           {"first", at::full({64, 32}, own)}, {"second", at::full({32, 16}, own)}, {"bias", at::full({16}, own)}};
       compressors::Compression compression{
-          .compressor = std::make_unique<Failing>(rank == culprit ? std::optional(side) : std::nullopt,
-                                                  collectives::find_topology(topology)->hops ? "int8" : "topk"),
+          .compressor = std::make_unique<Failing>(
+              rank == culprit ? std::optional(side) : std::nullopt,
+              collectives::find_topology(topology)->gathers == collectives::Gathers::partners ? "int8" : "topk"),
           .memory = std::make_unique<compressors::NoMemory>()};
       Exchange exchange(tensors, std::move(compression), *group[rank],
                         {.bucket_sizes = {.first_bytes = 100, .bytes = 100},

@@ -143,7 +143,7 @@ class Hops : public ::testing::TestWithParam<std::string> {};
 std::vector<std::string> topologies_for_dgc() {
   std::vector<std::string> all;
   for (const TopologyType& type : collectives::topologies()) {
-    if (!type.by_owners) all.emplace_back(type.name);
+    if (!type.by_owners()) all.emplace_back(type.name);
   }
   return all;
 }

@@ -14,6 +14,7 @@
 
 namespace weir::training::testing {
 
+using collectives::Gathers;
 using compressors::Reduction;
 using compressors::Round;
 
@@ -275,11 +276,10 @@ ExchangeModel::ExchangeModel(const ExchangeCase& of, std::uint32_t ranks, std::s
     const std::uint32_t hosts = (ranks + ranks_per_host - 1) / ranks_per_host;
     hosts_ = std::make_unique<ExchangeModel>(of, hosts, buckets, collectives::TopologyChoice{.name = "binary_blocks"});
   }
-  splits_ = gathered && collectives::find_topology(topology_.name)->splits;
-  if (gathered && !splits_ && collectives::find_topology(topology_.name)->by_owners) {
-    owners_ = topology_.servers == 0 ? ranks : std::min(ranks, topology_.servers);
-    hops_ = collectives::find_topology(topology_.name)->hops;
-  }
+  const auto gathers = gathered ? collectives::find_topology(topology_.name)->gathers : Gathers::all;
+  splits_ = gathers == Gathers::regions;
+  hops_ = gathers == Gathers::partners;
+  if (hops_ || gathers == Gathers::owners) owners_ = topology_.servers > 0 ? std::min(ranks, topology_.servers) : ranks;
   for (std::uint32_t rank = 0; rank < ranks; ++rank) ranks_.push_back({of.make().compressor, memory_model(of)});
 }
 

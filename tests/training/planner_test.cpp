@@ -150,7 +150,7 @@ TEST(Planner, DecodesOnceHoweverManyPassesTheRoundHas) {
                .buckets = {{.dense_bytes = 1e6, .coded = true, .by_all = encoded, .by_owners = encoded}}};
   for (const std::string_view name : {"ring", "two_hop"}) {
     const auto topology = static_cast<std::size_t>(collectives::find_topology(name) - collectives::topologies().data());
-    const bool by_owners = collectives::topologies()[topology].by_owners;
+    const bool by_owners = collectives::topologies()[topology].by_owners();
     const std::vector<Route> routes{{.form = Form::coded, .topology = topology, .by_owners = by_owners}};
     BucketLoad& load = in.buckets.front();
     load.by_all = load.by_owners = encoded;

@@ -20,6 +20,7 @@
 #include "compressors/memories/misfit.hpp"
 #include "training/exchange/agreement.hpp"
 #include "training/exchange/handover.hpp"
+#include "training/exchange/topology_fit.hpp"
 
 namespace weir::training {
 namespace {
@@ -115,13 +116,10 @@ RoundSetting Exchange::setting_of(bool some_coded) {
   const auto traits = compression_.compressor->traits();
   const bool gathers = std::ranges::count(traits.passes, Reduction::gather) > 0;
   if (automatic && gathers && traits.fits_owners()) setting.owners = setting.world;
-  if (!automatic && gathers && type->by_owners) {
-    const bool fits = type->hops     ? !compressors::no_hops(*compression_.compressor)
-                      : type->splits ? traits.fits_split()
-                                     : traits.fits_owners();
-    ensure(fits, "a topology that fits the compressor");
-    setting.regions = type->splits;
-    setting.hops = type->hops;
+  if (!automatic && gathers && type->by_owners()) {
+    ensure(!topology_misfit(*type, *compression_.compressor), "a topology that fits the compressor");
+    setting.regions = type->gathers == collectives::Gathers::regions;
+    setting.hops = type->gathers == collectives::Gathers::partners;
     const std::uint32_t servers = options_.topology.servers;
     setting.owners = servers == 0 ? setting.world : std::min(servers, setting.world);
   }
@@ -131,7 +129,7 @@ RoundSetting Exchange::setting_of(bool some_coded) {
 /// Every bucket takes the topology that the job names, but for a plain one beside coded ones over a ring.
 std::vector<Route> Exchange::fixed_routes() const {
   const auto& type = *collectives::find_topology(options_.topology.name);
-  Route plain{.form = Form::float32, .topology = position_of(type.name), .by_owners = type.by_owners};
+  Route plain{.form = Form::float32, .topology = position_of(type.name), .by_owners = type.by_owners()};
   Route coded = plain;
   coded.form = Form::coded;
   const bool some_coded = std::ranges::any_of(buckets_, &Bucket::coded);

@@ -15,6 +15,7 @@ namespace {
 
 using collectives::Cost;
 using collectives::Element;
+using collectives::Gathers;
 using collectives::TopologyType;
 
 /// Plans are tried that the model finds at most so much slower than the best.
@@ -95,7 +96,7 @@ Effort coded_effort(const Situation& in, const CodedLoad& load, const TopologyTy
     Cost cost;
     if (pass.summed) {
       cost = type.all_reduce_cost(level.ranks, pass.bytes);
-    } else if (type.by_owners) {
+    } else if (type.by_owners()) {
       cost = type.by_owners_cost(level.ranks, pass.bytes);
       // A rank decodes its share of all payloads and encodes it again.
       effort.decode += load.decode_seconds + load.encode_seconds / level.ranks;
@@ -107,7 +108,7 @@ Effort coded_effort(const Situation& in, const CodedLoad& load, const TopologyTy
   }
   if (load.passes.empty()) return effort;
   // Only the results of the last pass are decoded: one sum, the shares of all owners, or the payloads of all ranks.
-  const bool all_payloads = !load.passes.back().summed && !type.by_owners;
+  const bool all_payloads = !load.passes.back().summed && !type.by_owners();
   effort.decode += load.decode_seconds * (all_payloads ? level.ranks : 1);
   return effort;
 }
@@ -117,7 +118,7 @@ Effort effort_of(const Situation& in, const BucketLoad& bucket, const Route& rou
   const Level level = level_of(in, bucket, type);
   if (!bucket.coded) return dense_effort(in, bucket.dense_bytes, Form::float32, type, level);
   Effort effort = route.form == Form::coded
-                      ? coded_effort(in, type.by_owners ? bucket.by_owners : bucket.by_all, type, level)
+                      ? coded_effort(in, type.by_owners() ? bucket.by_owners : bucket.by_all, type, level)
                       : dense_effort(in, bucket.dense_bytes, route.form, type, level);
   if (is_summed_within_hosts(in, bucket)) add_within_hosts(in, bucket.dense_bytes, effort);
   return effort;
@@ -131,9 +132,8 @@ std::vector<std::size_t> candidates(const Situation& in, const BucketLoad& bucke
   std::vector<std::size_t> found;
   const auto all = collectives::topologies();
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!all[i].fits(level_of(in, bucket, all[i]).ranks) || all[i].has_servers || all[i].splits || all[i].hops) {
-      continue;
-    }
+    if (!all[i].fits(level_of(in, bucket, all[i]).ranks) || all[i].has_servers) continue;
+    if (all[i].gathers == Gathers::regions || all[i].gathers == Gathers::partners) continue;
     if (all[i].by_hosts && (in.hosts.count == 0 || bucket.coded)) continue;
     found.push_back(i);
   }
@@ -144,7 +144,7 @@ std::vector<std::size_t> candidates(const Situation& in, const BucketLoad& bucke
 std::vector<Route> best_routes(const Situation& in, const BucketLoad& bucket, Form form) {
   std::vector<std::pair<double, Route>> found;
   for (const std::size_t topology : candidates(in, bucket)) {
-    const bool by_owners = collectives::topologies()[topology].by_owners;
+    const bool by_owners = collectives::topologies()[topology].by_owners();
     if (form == Form::coded && bucket.coded && by_owners && !in.fits_owners) continue;
     const Route route{.form = bucket.coded ? form : Form::float32, .topology = topology, .by_owners = by_owners};
     found.emplace_back(effort_of(in, bucket, route).alone(), route);

@@ -30,13 +30,14 @@ const catalog = {
     entry('topk', {
       memory_misfits: {},
       default_memory: 'residual',
-      traits: { passes: ['gather'], fits_owners: true, fits_split: true },
+      partners_misfit: 'It sends some entries.',
+      traits: { passes: ['gather'] },
     }),
     entry('powersgd', {
       memory_misfits: {},
       default_memory: 'ef21',
-      hops_misfit: 'It is no vote.',
-      traits: { fits_owners: false, fits_split: false },
+      owners_misfit: 'Its mean is no payload.',
+      regions_misfit: 'It chooses no entries.',
       neighbours_misfit: 'It takes several passes.',
       pushes_misfit: 'It keeps state.',
     }),
@@ -189,11 +190,12 @@ describe('what is exchanged and what is made of it', () => {
   it('topologies: those that carry what the compressor sends', () => {
     const why = (name: string, topology: string) =>
       misfit('/exchange/topology', topology, catalog, { compression: { name } });
-    for (const topology of ['ring', 'two_hop', 'split_gather', 'multi_hop']) expect(why('topk', topology)).toBeNull();
+    for (const topology of ['ring', 'two_hop', 'split_gather']) expect(why('topk', topology)).toBeNull();
+    expect(why('topk', 'multi_hop')).toBe('It sends some entries.');
     expect(why('powersgd', 'ring')).toBeNull();
-    expect(why('powersgd', 'two_hop')).toBe('it cannot carry this compressor');
-    expect(why('powersgd', 'split_gather')).toBe('it cannot carry this compressor');
-    expect(why('powersgd', 'multi_hop')).toBe('It is no vote.');
+    expect(why('powersgd', 'two_hop')).toBe('Its mean is no payload.');
+    expect(why('powersgd', 'split_gather')).toBe('It chooses no entries.');
+    expect(why('powersgd', 'multi_hop')).toBeNull();
   });
 
   it('other places know no misfits', () => {

@@ -107,12 +107,9 @@ function topologyMisfit(choice: string, catalog: Catalog, spec: Spec): string | 
     return `the mode ${mode.name} works over ${mode.topologies.join(', ')} only`;
   }
   const compressor = compressorOf(catalog, spec);
-  if (compressor === undefined) return null;
-  const fits = { ...compressor.traits, ...fitsOf(compressor, spec) };
-  const gathers = catalog.topologies.find(({ name }) => name === choice)?.['gathers'];
-  const needs = gathers === 'owners' ? 'fits_owners' : gathers === 'regions' ? 'fits_split' : '';
-  if (fits[needs] === false) return 'it cannot carry this compressor';
-  return gathers === 'partners' ? (fits.hops_misfit ?? null) : null;
+  const gathers = catalog.topologies.find(({ name }) => name === choice)?.gathers ?? 'all';
+  if (compressor === undefined || gathers === 'all') return null;
+  return fitsOf(compressor, spec)[`${gathers}_misfit`] ?? null;
 }
 
 function aggregationMisfit(choice: string, catalog: Catalog, spec: Spec): string | null {
