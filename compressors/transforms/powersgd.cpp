@@ -93,8 +93,12 @@ std::optional<MatrixShape> PowerSgd::shape_of(at::IntArrayRef sizes) const {
 }
 
 std::optional<WireBits> PowerSgd::expected_bits(at::IntArrayRef sizes, const Round&) const {
-  if (entries_of(sizes) == 0 || shape_of(sizes)) return std::nullopt;
-  return WireBits{.summed = std::numeric_limits<double>::infinity()};
+  const std::uint64_t entries = entries_of(sizes);
+  if (entries == 0) return std::nullopt;
+  const auto shape = shape_of(sizes);
+  if (!shape) return WireBits{.summed = std::numeric_limits<double>::infinity()};
+  const double numbers = static_cast<double>(shape->rows + shape->columns) * static_cast<double>(options_.rank);
+  return WireBits{.summed = 32 * numbers / static_cast<double>(entries)};
 }
 
 std::optional<at::Tensor> PowerSgd::last_right(const Progress& progress, const Round& round) const {

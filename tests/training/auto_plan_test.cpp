@@ -136,6 +136,17 @@ TEST(CodingProbe, MeasuresEveryCompressorOnAnyRank) {
   }
 }
 
+// Larger tensors than 2^22 entries are measured by their first rows: one factor has as many rows as these, and
+// the other one as many as the tensor has columns.
+TEST(CodingProbe, FactorsOfALargeMatrixAreAsLongAsThoseOfTheWholeOne) {
+  const std::vector<NamedTensor> tensors{{"weight", at::zeros({1 << 10, 1 << 14})}};
+  auto powersgd = compression({.compressor = "powersgd", .params = {{"rank", 2}, {"start_step", 0}}});
+  const auto loads = measure_coding(powersgd, tensors, {.epoch = 100, .world = 4}).value();
+  double bytes = 0;
+  for (const PassLoad& pass : loads.front().by_all.passes) bytes += pass.bytes;
+  EXPECT_DOUBLE_EQ(bytes, ((1 << 10) + (1 << 14)) * 2 * sizeof(float));
+}
+
 TEST(CodingProbe, ATensorThatIsTooMuchForAllToGatherMayGoByOwners) {
   const auto qsgd = compression({.compressor = "qsgd", .params = {}});
   const CodedLoad encoded{.passes = {{.bytes = 20'000}}};

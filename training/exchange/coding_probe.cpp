@@ -7,6 +7,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "compressors/device/device.hpp"
@@ -38,8 +39,26 @@ std::vector<std::int64_t> rows_to_measure(at::IntArrayRef shape, double& share) 
   return part;
 }
 
-/// One round of a tensor, whose times and bytes are added to `load`.
-Result<void> measure_round(Compression& compression, const at::Tensor& gradient, Round round, double weight,
+/// How many times longer the payloads of a whole tensor are than those of its first rows, a share of it: of the factors
+/// of a matrix only one grows with its rows.
+double times_longer(const compressors::Compressor& compressor, at::IntArrayRef whole, at::IntArrayRef part,
+                    double share, const Round& round) {
+  const auto bits = compressor.expected_bits(whole, round);
+  const auto bits_of_part = compressor.expected_bits(part, round);
+  const double times = bits && bits_of_part
+                           ? (bits->summed + bits->gathered) / (bits_of_part->summed + bits_of_part->gathered) / share
+                           : 0;
+  return std::isfinite(times) && times > 0 ? times : 1 / share;
+}
+
+/// What the whole tensor is to the rows that are measured.
+struct Growth {
+  double payload = 1;  ///< times_longer()
+  double entries = 1;  ///< so many times more
+};
+
+/// One round of the first rows of a tensor, or all. The times and bytes of the whole one are added to `load`.
+Result<void> measure_round(Compression& compression, const at::Tensor& gradient, Round round, const Growth& growth,
                            CodedLoad& load) {
   auto& [compressor, memory] = compression;
   const auto traits = compressor->traits();
@@ -68,7 +87,7 @@ Result<void> measure_round(Compression& compression, const at::Tensor& gradient,
     PassLoad& pass = load.passes[round.pass];
     const Reduction reduction = traits.passes[round.pass];
     if (reduction != Reduction::gather) pass.summed = element_of(reduction);
-    pass.bytes += weight * static_cast<double>(payload.size());
+    pass.bytes += growth.payload * static_cast<double>(payload.size());
     const BytesView result = payload;
     if (auto absorbed = compressor->absorb(std::span(&result, 1), round); !absorbed) return absorbed;
   }
@@ -83,8 +102,8 @@ Result<void> measure_round(Compression& compression, const at::Tensor& gradient,
   const auto sent = traits.sparse ? compressors::Sent(own) : compressors::Sent(*compressor, BytesView(payload), round);
   if (auto updated = memory->update(round, sent, mean); !updated) return updated;
   wait();
-  load.encode_seconds += weight * (encoding.seconds() - decoding);
-  load.decode_seconds += weight * decoding;
+  load.encode_seconds += growth.entries * (encoding.seconds() - decoding);
+  load.decode_seconds += growth.entries * decoding;
   return {};
 }
 
@@ -133,10 +152,11 @@ Result<std::vector<BucketLoad>> measure_coding(Compression& compression,
     double share = 1;
     const auto part = rows_to_measure(tensor.sizes(), share);
     const at::Tensor gradient = at::randn(part, generator).mul_(1e-3).to(there ? device : at::Device(at::kCPU));
+    const Growth growth{times_longer(*compression.compressor, tensor.sizes(), part, share, own), 1 / share};
     CodedLoad first;  // in the first round memory is allocated
     CodedLoad encoded;
     for (CodedLoad* of_round : {&first, &encoded}) {
-      if (auto done = measure_round(compression, gradient, own, 1 / share, *of_round); !done) {
+      if (auto done = measure_round(compression, gradient, own, growth, *of_round); !done) {
         return done.error().within("gradient of " + name);
       }
       ++own.step;
