@@ -13,7 +13,7 @@ from weir_api import Api  # noqa: E402  (needs the path above)
 
 class Runs:
     """All runs so far, each a dictionary with the values of `keys`, which name a training, and its figures. A run has
-    "accuracy": [[seconds, accuracy], ...]."""
+    "accuracy": [[seconds, accuracy], ...], each evaluation once."""
 
     def __init__(self, path: Path, keys: tuple[str, ...]):
         self.path = path

@@ -3,6 +3,7 @@
 import argparse
 import contextlib
 import io
+import json
 import os
 import shutil
 import signal
@@ -47,6 +48,12 @@ class Figures(unittest.TestCase):
     def test_repeated_evaluation_counts_once(self):
         api = FakeApi([[1.001, 0.5], [2.002, 0.6], [2.002, 0.6]])
         self.assertEqual(accuracy_of(api, "job"), [[1.0, 0.5], [2.0, 0.6]])
+
+    def test_stored_runs_have_each_evaluation_once(self):
+        for name in ("esync.jsonl", "time_to_accuracy.jsonl"):
+            for run in map(json.loads, (ROOT / "docs" / name).read_text().splitlines()):
+                seconds = [second for second, _ in run["accuracy"]]
+                self.assertEqual(seconds, sorted(set(seconds)), f"{name}: {run['method']}, seed {run['seed']}")
 
 
 class EsyncDocument(unittest.TestCase):
