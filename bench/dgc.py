@@ -100,8 +100,6 @@ class Runs:
 
 
 def train(cluster: Cluster, runs: Runs, case: str, method: str, seed: int, cifar: Path | None) -> None:
-    if runs.accuracy(case, method, seed) is not None:
-        return
     job = follow(cluster, cluster.api.submit(spec_of(case, method, seed, cifar)), SECONDS_MAX, sys.stderr)
     if job["state"] != "SUCCEEDED":
         raise Broken(f"{job['name']} ended as {job['state']}: {job['reason']}")
@@ -139,12 +137,13 @@ def main() -> int:
     options = parser.parse_args()
     exit_on_signals()
     runs = Runs(options.runs)
+    todo = [(case, method, seed) for case in options.cases for seed in options.seeds for method in options.methods
+            if runs.accuracy(case, method, seed) is None]
     try:
-        with Cluster(ROOT / "build" / "dgc", nodes=2) as cluster:
-            for case in options.cases:
-                for seed in options.seeds:
-                    for method in options.methods:
-                        train(cluster, runs, case, method, seed, options.cifar)
+        if todo:
+            with Cluster(ROOT / "build" / "dgc", nodes=2) as cluster:
+                for training in todo:
+                    train(cluster, runs, *training, options.cifar)
     except KeyboardInterrupt:
         return 130
     except (Broken, TimeoutError, OSError) as error:

@@ -6,7 +6,8 @@ learning rate, with a seed of its own. docs/esync.md and its plots are made from
 
     bench/esync.py [--methods 'NAME;...'] [--partitions iid,by_class] [--seeds 1,2,3] [--seconds 160] [--again]
 
-The runs are kept in docs/esync.jsonl, each as soon as it has ended, and are not run again."""
+The runs are kept in docs/esync.jsonl, each as soon as it has ended, and are not run again: with none left the document
+is written anew, and no cluster starts."""
 
 import argparse
 import math
@@ -225,6 +226,29 @@ COUNTED = """Samples/s are counted from the steps that all workers had made: up 
 for each other. They are measured as means over time when the experiment is run again."""
 
 
+def is_done(runs: Runs, method: str, partition: str, seed: int, rate: float | None) -> bool:
+    """`rate`: None for the chosen one."""
+    rate = rate or chosen_rate(runs, method, partition)
+    return bool(runs.of(method=method, partition=partition, seed=seed, rate=rate))
+
+
+def train_all(trainings: list[tuple], runs: Runs, options: argparse.Namespace) -> None:
+    """Each of `trainings` (method, partition, seed, rate), one after the other, unless that has been done: a rate of
+    None is chosen by those before it."""
+    with Cluster(ROOT / "build" / "esync", nodes=4) as cluster:
+        for n, (method, partition, seed, rate) in enumerate(trainings):
+            if is_done(runs, method, partition, seed, rate) and not options.again:
+                continue
+            rate = rate or chosen_rate(runs, method, partition)
+            target = TARGETS[partition]
+            figures = measure(cluster, spec_of(method, partition, seed, rate), target, options.seconds)
+            runs.add({"method": method, "partition": partition, "seed": seed, "rate": rate, **figures})
+            reached = seconds_to(figures["accuracy"], target)
+            print(f"{n + 1}/{len(trainings)} {method}, {partition}, seed {seed}, rate {rate}: "
+                  f"{figures['steps']} steps, {target:.0%} after {reached or '-'} s, at the end "
+                  f"{end_of(figures['accuracy']):.1%}", file=sys.stderr, flush=True)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", type=several_of(METHODS, ";"), default=list(METHODS),
@@ -240,19 +264,10 @@ def main() -> int:
     choices = [(m, p, SEED_OF_CHOICE, rate) for p in options.partitions for m in METHODS if m not in RATE_LIKE
                for rate in RATES]
     wanted = [(m, p, seed, None) for seed in options.seeds for p in options.partitions for m in options.methods]
+    trainings = choices + wanted
     try:
-        with Cluster(ROOT / "build" / "esync", nodes=4) as cluster:
-            for n, (method, partition, seed, rate) in enumerate(choices + wanted):
-                rate = rate or chosen_rate(runs, method, partition)
-                if not options.again and runs.of(method=method, partition=partition, seed=seed, rate=rate):
-                    continue
-                target = TARGETS[partition]
-                figures = measure(cluster, spec_of(method, partition, seed, rate), target, options.seconds)
-                runs.add({"method": method, "partition": partition, "seed": seed, "rate": rate, **figures})
-                reached = seconds_to(figures["accuracy"], target)
-                print(f"{n + 1}/{len(choices + wanted)} {method}, {partition}, seed {seed}, rate {rate}: "
-                      f"{figures['steps']} steps, {target:.0%} after {reached or '-'} s, at the end "
-                      f"{end_of(figures['accuracy']):.1%}", file=sys.stderr, flush=True)
+        if options.again or not all(is_done(runs, *training) for training in trainings):
+            train_all(trainings, runs, options)
     except KeyboardInterrupt:
         return 130
     except (Broken, TimeoutError, OSError) as error:

@@ -2,7 +2,7 @@
 """`make time-to-accuracy`: how long training takes to an accuracy, on four hosts with slow links: jobs with what the
 catalog offers, and PyTorch's DistributedDataParallel over Gloo on the same hosts. docs/time_to_accuracy.md and its
 plot are made from the runs, which are kept in docs/time_to_accuracy.jsonl and are not run again. Needs root, tc and an
-interpreter that has PyTorch.
+interpreter that has PyTorch, unless no run is left: then the document is written anew, and nothing starts.
 
     bench/time_to_accuracy.py [--models lenet,mlp] [--rates 1gbit,100mbit] [--methods 'NAME;...'] [--seeds 1,2,3]"""
 
@@ -118,6 +118,24 @@ def train_ddp(hosts: FourHosts, python: str, model: str, method: str, seed: int,
     return {"accuracy": [[round(row["seconds"], 2), row["accuracy"]] for row in rows], "steps": rows[-1]["step"]}
 
 
+def train_all(todo: list[tuple[str, str, str, int]], runs: Runs, python: str) -> None:
+    """Each of `todo` (model, rate, method, seed), one after the other."""
+    with FourHosts() as hosts:
+        hosts.start_cluster(2)
+        for n, (model, rate, method, seed) in enumerate(todo):
+            hosts.limit(rate)
+            target = MODELS[model].target
+            until = None if rate == WHOLE else target
+            if METHODS[method][0] is None:
+                figures = train_ddp(hosts, python, model, method, seed, until)
+            else:
+                figures = train(hosts, spec_of(model, method, seed), until)
+            runs.add({"model": model, "rate": rate, "method": method, "seed": seed, **figures})
+            reached = seconds_to(figures["accuracy"], target)
+            print(f"{n + 1}/{len(todo)} {model}, {rate}, {method}, seed {seed}: {figures['steps']} steps, "
+                  f"{target:.0%} after {reached or '-'} s", file=sys.stderr, flush=True)
+
+
 def final(points: list[list[float]]) -> float:
     """In %, the mean of the last fifth of the evaluations: at a constant learning rate a single one says little."""
     return 100 * statistics.mean(accuracy for _, accuracy in points[-(len(points) // 5 or 1):])
@@ -213,20 +231,8 @@ def main() -> int:
     if todo and (missing := complaint([], options.python if with_ddp else None, DATA)):
         sys.exit(f"bench/time_to_accuracy.py: {missing}")
     try:
-        with FourHosts() as hosts:
-            hosts.start_cluster(2)
-            for n, (model, rate, method, seed) in enumerate(todo):
-                hosts.limit(rate)
-                target = MODELS[model].target
-                until = None if rate == WHOLE else target
-                if METHODS[method][0] is None:
-                    figures = train_ddp(hosts, options.python, model, method, seed, until)
-                else:
-                    figures = train(hosts, spec_of(model, method, seed), until)
-                runs.add({"model": model, "rate": rate, "method": method, "seed": seed, **figures})
-                reached = seconds_to(figures["accuracy"], target)
-                print(f"{n + 1}/{len(todo)} {model}, {rate}, {method}, seed {seed}: {figures['steps']} steps, "
-                      f"{target:.0%} after {reached or '-'} s", file=sys.stderr, flush=True)
+        if todo:
+            train_all(todo, runs, options.python)
     finally:
         if runs.all:
             write_document(runs)

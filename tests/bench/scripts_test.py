@@ -11,17 +11,20 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from types import ModuleType
 from unittest import mock
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "scripts")]
 
-import esync  # noqa: E402  (these need the path above)
+import dgc  # noqa: E402  (these need the path above)
+import esync  # noqa: E402
 import scaling  # noqa: E402
+import time_to_accuracy  # noqa: E402
 from accuracy_runs import Runs, accuracy_of, mean_over_time  # noqa: E402
 from choices import several_of  # noqa: E402
 from four_hosts import FourHosts, bits_per_second, complaint  # noqa: E402
-from local_cluster import exit_on_signals  # noqa: E402
+from local_cluster import Broken, exit_on_signals  # noqa: E402
 
 
 class FakeApi:
@@ -87,6 +90,68 @@ class EsyncDocument(unittest.TestCase):
         esync.write_document(self.runs)
         self.assertIn(f"| {70 * 6 * 32 / 30:,.0f} |", esync.DOCUMENT.read_text())
         self.assertIn(esync.COUNTED, esync.DOCUMENT.read_text())
+
+
+class NothingLeft(unittest.TestCase):
+    """What has been run is not run again: with nothing left no cluster starts, which may need root, and what is known
+    is written."""
+
+    def setUp(self):
+        self.folder = Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (self.folder / "docs").mkdir()
+
+    def starts(self, script: ModuleType, cluster: str, runs: list[dict], *arguments: str) -> bool:
+        """Whether the script does when these are the runs of before. It gets no cluster."""
+        name = script.__name__
+        (self.folder / "docs" / f"{name}.jsonl").write_text("".join(json.dumps(run) + "\n" for run in runs))
+        places = {"ROOT": self.folder, "DOCUMENT": self.folder / "docs" / f"{name}.md", "IMAGES": self.folder / "docs"}
+        self.said = io.StringIO()
+        with mock.patch.multiple(script, **{place: path for place, path in places.items() if hasattr(script, place)}), \
+             mock.patch.object(script, cluster, side_effect=Broken("refused")) as started, \
+             mock.patch.object(script, "exit_on_signals"), mock.patch.object(sys, "argv", [name, *arguments]), \
+             contextlib.redirect_stdout(self.said), contextlib.redirect_stderr(io.StringIO()), \
+             contextlib.suppress(Broken):
+            script.main()
+        return started.called
+
+    def document(self, name: str) -> str:
+        return (self.folder / "docs" / f"{name}.md").read_text()
+
+    def test_esync(self):
+        figures = {"partition": "iid", "accuracy": [[10, 0.7], [20, 0.8], [30, 0.8]], "steps": 70,
+                   "megabytes_per_second": 1, "mean_samples_per_second": 500, "compute_shares": [0.5] * 6}
+        choices = [{"method": method, "seed": esync.SEED_OF_CHOICE, "rate": rate, **figures}
+                   for method in esync.METHODS if method not in esync.RATE_LIKE for rate in esync.RATES]
+        run = {"method": "sync", "seed": 1, "rate": esync.RATES[0], **figures}
+        starts = lambda runs, *more: self.starts(esync, "Cluster", runs, "--methods", "sync", "--partitions", "iid",
+                                                 "--seeds", "1", *more)
+        self.assertFalse(starts([*choices, run]))
+        self.assertIn("| sync |", self.document("esync"))
+        self.assertTrue(starts(choices))
+        self.assertTrue(starts([*choices[1:], run]))
+        self.assertTrue(starts([*choices, run | {"rate": esync.RATES[1]}]))
+        self.assertTrue(starts([*choices, run], "--again"))
+
+    def test_time_to_accuracy(self):
+        run = {"model": "lenet", "rate": "1gbit", "method": "none", "seed": 1, "accuracy": [[10, 0.7], [20, 0.8]],
+               "steps": 70, "megabytes_sent_per_step": 1}
+        starts = lambda runs: self.starts(time_to_accuracy, "FourHosts", runs, "--models", "lenet", "--rates", "1gbit",
+                                          "--methods", "none")
+        with mock.patch.object(time_to_accuracy, "complaint", return_value="not here") as complains:
+            self.assertFalse(starts([run]))
+            self.assertIn("| none |", self.document("time_to_accuracy"))
+            with self.assertRaisesRegex(SystemExit, "not here"):
+                starts([run | {"seed": 2}])
+            complains.return_value = None
+            self.assertTrue(starts([run | {"seed": 2}]))
+
+    def test_dgc(self):
+        run = {"case": "wide", "method": "none", "seed": 1, "accuracy": 0.8125}
+        starts = lambda runs: self.starts(dgc, "Cluster", runs, "--cases", "wide", "--methods", "none", "--seeds", "1",
+                                          "--runs", str(self.folder / "docs" / "dgc.jsonl"))
+        self.assertFalse(starts([run]))
+        self.assertIn("81.25", self.said.getvalue())
+        self.assertTrue(starts([run | {"seed": 2}]))
 
 
 class Scaling(unittest.TestCase):
