@@ -311,6 +311,55 @@ TEST(DiLoCo, TheOuterMomentumShrinksWithThePeriod) {
   for (std::size_t p = 0; p < saved.size(); ++p) EXPECT_TRUE(halves.at(p).equal(saved[p] * 0.5)) << p;
 }
 
+// Exchanges are due by the steps since the beginning. After the last exchange of a training, or with another period,
+// the next one may have a part of a period behind it, and makes the step of an outer optimizer without momentum.
+TEST(DiLoCo, HasNoOuterMomentumForAPartOfAPeriodWhenResumed) {
+  const auto with = [](std::uint64_t period, double momentum, std::uint64_t steps) {
+    auto spec = diloco_job("none", {{"period", period}, {"outer_momentum", momentum}});
+    spec.training.max_steps = steps;
+    return spec;
+  };
+  struct Case {
+    Segment checkpoint;
+    std::uint64_t period;
+    std::uint64_t begin;  ///< step of the checkpoint
+    std::uint64_t whole;  ///< the first exchange that has a whole period behind it is after this step
+    std::uint64_t end;
+  };
+  // Exchanges after 10, 15 and 16 steps, and after 16, 24 and 28.
+  const Case shorter{train(with(8, 0.9, 32), 2, {.stop_after = 5}).checkpoint(), 5, 8, 15, 16};
+  const Case longer{train(with(8, 0.9, 12), 2).checkpoint(), 8, 12, 24, 28};
+  for (const Case* const one : {&shorter, &longer}) {
+    const auto models = [&](double momentum) {
+      return train(with(one->period, momentum, one->end), 2, {.checkpoint = one->checkpoint}).watchers[0].models;
+    };
+    const auto found = models(0.9);
+    const auto without = models(0);
+    ASSERT_EQ(found.size(), one->end - one->begin);
+    ASSERT_EQ(without.size(), found.size());
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      const std::uint64_t step = one->begin + i + 1;
+      EXPECT_EQ(same(found[i], without[i]), step < one->whole) << "period " << one->period << ", step " << step;
+    }
+  }
+}
+
+// The checkpoint is of step 9. After 12 steps the first matrix has six behind it, and the rest three: the period is 4.
+TEST(DiLoCo, ATensorHasOuterMomentumForItsOwnPeriodWhereFragmentsChange) {
+  const auto streamed = diloco_job("none", {{"period", 6}, {"fragments", 2}});
+  const auto checkpoint = train(streamed, 2, {.stop_after = 7}).checkpoint();
+  const auto after_12 = [&](double momentum) {
+    auto spec = diloco_job("none", {{"period", 4}, {"outer_momentum", momentum}});
+    spec.training.max_steps = 13;
+    return train(spec, 2, {.checkpoint = checkpoint}).watchers[0].models.at(2);
+  };
+  const auto found = after_12(0.9);
+  const auto without = after_12(0);
+  ASSERT_EQ(found.size(), 4U);
+  EXPECT_FALSE(found[0].equal(without[0]));
+  for (std::size_t p = 1; p < found.size(); ++p) EXPECT_TRUE(found[p].equal(without[p])) << p;
+}
+
 // The first matrix is fragment 0, exchanged after 6 steps, and the rest fragment 1, after 3 and 9.
 TEST(DiLoCo, ExchangesAreCountedByTensorOverTheWholeTraining) {
   const auto streamed = diloco_job("none", {{"period", 6}, {"fragments", 2}});

@@ -24,9 +24,10 @@ constexpr std::string_view momentum_prefix = "outer_momentum.";
 
 }  // namespace
 
-/// The common model, its momentum, and how often its tensors were exchanged.
+/// The common model, its momentum, and how often and when its tensors were exchanged.
 struct DiLoCo::Outer {
-  explicit Outer(const Replica& replica) : common(replica.exchanged_tensors()), exchanges(common.all().size()) {
+  explicit Outer(const Replica& replica)
+      : common(replica.exchanged_tensors()), exchanges(common.all().size()), last_begun(common.all().size()) {
     for (const auto& parameter : replica.model->parameters()) momenta.push_back(at::zeros_like(parameter.tensor));
   }
 
@@ -42,6 +43,12 @@ struct DiLoCo::Outer {
     common.add(tensor, difference.add(momentum, options.outer_momentum), options.outer_lr);
   }
 
+  /// Whether an exchange of a tensor that is due when so many steps are done has a period behind it. The first one of a
+  /// training counts as such, which comes earlier for some fragments: there is no momentum yet that could lead too far.
+  bool has_period_behind(std::uint32_t tensor, std::uint64_t steps, const Options& options) const {
+    return exchanges[tensor] == 0 || last_begun[tensor] + static_cast<std::uint64_t>(options.period) <= steps;
+  }
+
   std::vector<NamedTensor> momentum() const {
     std::vector<NamedTensor> named;
     const auto tensors = common.tensors();
@@ -52,8 +59,9 @@ struct DiLoCo::Outer {
   }
 
   CommonModel common;
-  std::vector<at::Tensor> momenta;       ///< by parameter
-  std::vector<std::uint64_t> exchanges;  ///< of the whole training so far, by exchanged tensor: its parts may change
+  std::vector<at::Tensor> momenta;        ///< by parameter
+  std::vector<std::uint64_t> exchanges;   ///< of the whole training so far, by exchanged tensor: its parts may change
+  std::vector<std::uint64_t> last_begun;  ///< the steps that were done when the last one of these began
 };
 
 /// The exchanges of one call of train().
@@ -77,10 +85,11 @@ class DiLoCo::Training {
     ++local_steps_;
   }
 
-  Result<void> begin(std::uint32_t fragment, Step step, std::uint64_t steps_done, bool whole_period) {
+  /// `due`: the exchange comes in its turn, and not because the training ends.
+  Result<void> begin(std::uint32_t fragment, Step step, std::uint64_t steps_done, bool due) {
     if (auto followed = outer_.common.follow(replica_.exchanged_tensors()); !followed) return followed;
     for (const auto i : fragments_[fragment]) step.number = std::max(step.number, outer_.exchanges[i]);
-    under_way_ = {fragment, step.number, steps_done, whole_period};
+    under_way_ = {fragment, step.number, steps_done, due};
     step.samples = std::exchange(samples_[fragment], 0);
     exchange_.begin(step, fragment);
     outer_.common.give(exchange_, fragments_[fragment]);
@@ -100,9 +109,11 @@ class DiLoCo::Training {
     if (auto followed = outer_.common.follow(replica_.exchanged_tensors()); !followed) return followed;
     const double kept = under_way_->begun < steps ? options_.merge : 0;
     for (const auto i : fragments_[under_way_->fragment]) {
-      outer_.step(i, exchange_.means()[i].tensor, options_, under_way_->whole_period);
+      const bool whole_period = under_way_->due && outer_.has_period_behind(i, under_way_->begun, options_);
+      outer_.step(i, exchange_.means()[i].tensor, options_, whole_period);
       outer_.common.adopt(i, kept);
       outer_.exchanges[i] = under_way_->number + 1;
+      outer_.last_begun[i] = under_way_->begun;
     }
     under_way_.reset();
     votes_ += agreed->votes;
@@ -123,7 +134,7 @@ class DiLoCo::Training {
     std::uint32_t fragment = 0;
     std::uint64_t number = 0;
     std::uint64_t begun = 0;  ///< when so many steps were done
-    bool whole_period = true;
+    bool due = true;
   };
 
   const Options& options_;
@@ -271,6 +282,7 @@ ModeState DiLoCo::save() const {
   state.model = outer_->common.tensors();
   if (options_.outer_momentum != 0) state.common = outer_->momentum();
   auto counts = outer_->exchanges;
+  counts.insert(counts.end(), outer_->last_begun.begin(), outer_->last_begun.end());
   counts.push_back(static_cast<std::uint64_t>(options_.period));
   state.common.push_back(saved_counts(counts));
   return state;
@@ -278,11 +290,13 @@ ModeState DiLoCo::save() const {
 
 Result<void> DiLoCo::restore(Replica& replica, std::span<const NamedTensor> common, std::span<const NamedTensor> own) {
   outer_ = std::make_unique<Outer>(replica);
-  auto counts = restored_counts(common, outer_->exchanges.size() + 1);
+  const std::size_t tensors = outer_->exchanges.size();
+  const auto counts = restored_counts(common, 2 * tensors + 1);
   if (!counts) return counts.error();
-  const auto period_before = static_cast<double>(counts->back());
-  counts->pop_back();
-  outer_->exchanges = std::move(*counts);
+  const std::span numbers(*counts);
+  std::ranges::copy(numbers.first(tensors), outer_->exchanges.begin());
+  std::ranges::copy(numbers.subspan(tensors, tensors), outer_->last_begun.begin());
+  const auto period_before = static_cast<double>(numbers.back());
   std::vector<NamedTensor> momentum;
   std::ranges::copy_if(common, std::back_inserter(momentum),
                        [](const NamedTensor& saved) { return saved.name.starts_with(momentum_prefix); });
