@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
+#include <utility>
 
 #include "base/ensure.hpp"
 
@@ -12,17 +14,15 @@ using nlohmann::json;
 
 constexpr std::size_t name_length_max = 64;
 constexpr std::size_t names_max = 256;     // different metrics of one worker
-constexpr std::size_t rates_max = 64;      // values of samples_per_second behind that of the summary
 constexpr std::size_t waiting_max = 1024;  // values of one worker and metric that others have not come to
 
-bool of_whole_job(const std::string& name) { return name == "accuracy" || name == "test_loss"; }
+// The summary's samples_per_second is of so many of the newest steps, in so many whole periods. These have as many
+// exchanges wherever they begin. In a value of many steps one may count in part, which is little among several.
+constexpr std::uint64_t speed_steps_min = 64;
+constexpr std::uint64_t speed_periods_min = 4;
+constexpr std::size_t speeds_max = 8192;  // more than workers report of four of the longest periods
 
-/// The speed at which equal parts are done together, each of which has one of these speeds: their harmonic mean.
-double speed_of_all(const std::deque<double>& speeds) {
-  double time = 0;
-  for (const double speed : speeds) time += 1 / speed;
-  return static_cast<double>(speeds.size()) / time;
-}
+bool of_whole_job(const std::string& name) { return name == "accuracy" || name == "test_loss"; }
 
 bool is_summed(const std::string& name) { return name == "samples_per_second" || name.starts_with("bytes_"); }
 
@@ -51,8 +51,12 @@ json object_of(const std::map<std::string, double>& values) {
 
 bool Figures::is_count(const std::string& name) { return name.starts_with("bytes_") || name.ends_with("_gradients"); }
 
-Figures::Figures(std::uint32_t world, std::uint32_t members, Past past)
-    : past_(std::move(past)), wall_seconds_(past_.wall_seconds), world_(world), ranks_(members) {
+Figures::Figures(std::uint32_t world, std::uint32_t members, Past past, std::uint64_t period)
+    : past_(std::move(past)),
+      wall_seconds_(past_.wall_seconds),
+      world_(world),
+      ranks_(members),
+      speed_steps_(period * std::max(speed_periods_min, (speed_steps_min + period - 1) / period)) {
   ensure(world <= members, "workers are ranks");
   ensure(past_.ranks.empty() || past_.ranks.size() == members, "all attempts of a job have as many processes");
   for (std::size_t rank = 0; rank < past_.ranks.size(); ++rank) ranks_[rank].wire_bytes = past_.ranks[rank].wire_bytes;
@@ -141,9 +145,8 @@ void Figures::complete(const MetricRow& row, std::vector<MetricRow>& rows) {
   if (row.name == "compression_ratio") return;  // not the mean of the ratios: see below
   job_last_[row.name] = row.value;
   if (row.name == "samples_per_second" && std::isfinite(row.value) && row.value > 0) {
-    if (rates_.size() == rates_max) rates_.pop_front();
-    rates_.push_back(row.value);
-    job_last_[row.name] = speed_of_all(rates_);
+    add_speed(row.step, row.value);
+    job_last_[row.name] = speed();
   }
   rows.push_back(row);
   if (row.name == "bytes_dense") dense_ = row;
@@ -154,6 +157,30 @@ void Figures::complete(const MetricRow& row, std::vector<MetricRow>& rows) {
   ratio.name = "compression_ratio";
   ratio.value = dense_->value / sent_->value;
   rows.push_back(std::move(ratio));
+}
+
+/// A value is of all steps since the one before it. Of the first one of an attempt it is not known where they begin.
+void Figures::add_speed(std::uint64_t step, double samples_per_second) {
+  const std::uint64_t steps = speeds_.empty() ? 1 : step - speeds_.back().step;
+  speeds_.push_back({step, steps, samples_per_second});
+  steps_in_speeds_ += steps;
+  while (steps_in_speeds_ - speeds_.front().steps >= speed_steps_ || speeds_.size() > speeds_max) {
+    steps_in_speeds_ -= speeds_.front().steps;
+    speeds_.pop_front();
+  }
+}
+
+/// Each step of a job has as many samples, so that time is the sum of the steps' times: the harmonic mean of the steps'
+/// speeds. Of the oldest value only as many steps count as are wanted.
+double Figures::speed() const {
+  double steps = 0;
+  double seconds = 0;  // if each step had one sample
+  for (const Speed& one : std::views::reverse(speeds_)) {
+    const double counted = std::min(static_cast<double>(one.steps), static_cast<double>(speed_steps_) - steps);
+    steps += counted;
+    seconds += counted / one.samples_per_second;
+  }
+  return steps / seconds;
 }
 
 std::uint64_t Figures::step() const {

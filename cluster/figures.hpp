@@ -41,8 +41,9 @@ class Figures {
   /// Whether a rank counts the metric from its own start: after a restart the count goes on.
   static bool is_count(const std::string& name);
 
-  /// The first `world` of the `members` ranks are workers. `past`: empty for the first attempt.
-  Figures(std::uint32_t world, std::uint32_t members, Past past);
+  /// The first `world` of the `members` ranks are workers. `past`: empty for the first attempt. `period`: in one of so
+  /// many steps the workers exchange.
+  Figures(std::uint32_t world, std::uint32_t members, Past past, std::uint64_t period = 1);
 
   /// Tells when the first step of this attempt began: so long after that of the job. Not before what has been reported.
   void begin_after(double wall_seconds);
@@ -50,6 +51,8 @@ class Figures {
   /// Adds a report of `rank` and returns the rows to store: the rank's own, and the job's.
   std::vector<MetricRow> add(std::uint32_t rank, std::uint64_t step, std::span<const protocol::MetricPoint> points);
 
+  /// All ranks of the job.
+  std::size_t members() const { return ranks_.size(); }
   /// Steps completed by all workers, and by one.
   std::uint64_t step() const;
   std::uint64_t step_of(std::uint32_t rank) const { return ranks_.at(rank).step; }
@@ -58,7 +61,11 @@ class Figures {
   Past past() const;
 
   /// JobRecord::summary and WorkerRecord::figures: the last values. One step tells little of how fast a job is whose
-  /// workers wait in some steps only, so that the summary's samples_per_second is the speed over the last 64 values.
+  /// workers wait in some steps only, so that the summary's samples_per_second is the speed over the newest steps of
+  /// this attempt: over the fewest whole periods that are four or more and have at least 64 steps, or over all if there
+  /// are fewer. A value of the series counts by its steps, of which it has the more the longer a job runs. A change of
+  /// speed shows when so many steps have passed, and at the next value if that has more. What passes between two steps
+  /// is left out, as it is out of the values.
   nlohmann::json summary() const;
   nlohmann::json figures_of(std::uint32_t rank) const;
 
@@ -67,6 +74,12 @@ class Figures {
     std::uint64_t step = 0;
     std::uint64_t wire_bytes = 0;
     std::map<std::string, double> last;
+  };
+  /// The job's samples per second in the `steps` steps up to `step`.
+  struct Speed {
+    std::uint64_t step = 0;
+    std::uint64_t steps = 0;
+    double samples_per_second = 0;
   };
   /// The job's values of one metric.
   struct Series {
@@ -79,6 +92,8 @@ class Figures {
   std::uint64_t bytes_of_job(const MetricRow& row) const;
   std::optional<MetricRow> add_to_job(const MetricRow& row);
   void complete(const MetricRow& row, std::vector<MetricRow>& rows);
+  void add_speed(std::uint64_t step, double samples_per_second);
+  double speed() const;
 
   Past past_;
   double wall_seconds_;
@@ -86,7 +101,9 @@ class Figures {
   std::vector<Rank> ranks_;
   std::map<std::string, double> job_last_;
   std::map<std::string, Series> series_;
-  std::deque<double> rates_;        ///< the job's newest values of samples_per_second
+  const std::uint64_t speed_steps_;  ///< over so many of the newest steps the summary's speed is
+  std::deque<Speed> speeds_;         ///< those of these steps; the first may have some before them, too
+  std::uint64_t steps_in_speeds_ = 0;
   std::optional<MetricRow> dense_;  ///< newest bytes_dense of the job
   std::optional<MetricRow> sent_;   ///< newest bytes_sent of the job
 };

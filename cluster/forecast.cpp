@@ -164,6 +164,10 @@ json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* sh
   return round;
 }
 
+std::uint64_t period_of(const protocol::JobSpec& spec) {
+  return spec.training.mode.params.value("period", std::uint64_t{1});
+}
+
 std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,
                                      const json& catalog) {
   if (!shape.train_examples) return std::nullopt;
@@ -185,7 +189,7 @@ std::vector<Warning> warnings_of(const protocol::JobSpec& spec, const protocol::
   if (!steps || ratio == params.end() || !ratio->is_number()) return warnings;
   if (ratio_is_unused(spec, catalog)) return warnings;
   // Where workers make steps of their own, an entry is sent in one of so many.
-  const double period = spec.training.mode.params.value("period", 1.0);
+  const auto period = static_cast<double>(period_of(spec));
   const auto compressed = static_cast<double>(steps->total - steps->warmup) / period;
   const double sends = ratio->get<double>() * compressed;
   if (sends >= sends_per_entry_min) return warnings;

@@ -22,6 +22,10 @@ namespace weir::cluster {
 nlohmann::json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* shape,
                           const nlohmann::json& catalog);
 
+/// In one of how many steps the workers exchange the same tensor, once they make steps of their own. 1 if they do in
+/// each, and if that is not a number of steps.
+std::uint64_t period_of(const protocol::JobSpec& spec);
+
 /// The number of steps of the training, of an epoch, and of the part of the training in which the compressor warms up.
 struct StepCount {
   std::uint64_t total = 0;

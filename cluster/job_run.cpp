@@ -8,6 +8,7 @@
 #include "base/errc.hpp"
 #include "base/hmac.hpp"
 #include "cluster/exit_text.hpp"
+#include "cluster/forecast.hpp"
 #include "cluster/job_files.hpp"
 #include "cluster/run_on.hpp"
 #include "protocol/acknowledged.hpp"
@@ -58,7 +59,7 @@ JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vecto
       attempt_(services.next_fence()),
       secret_(hex(random_digest())),
       processes_(services_, nodes, job_.id, spec_.resources.groups, node_ids, std::move(on_room)),
-      reports_(services_, job_, attempt_, world(), processes_.size(), std::move(plan.past)),
+      reports_(services_, job_, attempt_, Figures(world(), processes_.size(), std::move(plan.past), period_of(spec_))),
       logs_(services_, job_.id, processes_.size()),
       checkpoints_(services_, job_.id, processes_.size(), spec_.checkpoints_kept, std::move(plan.checkpoints)),
       calls_(services.strand, "job " + job_.id),
@@ -140,8 +141,7 @@ runtime::Clock::duration JobRun::prepare_time() const {
 /// Steps after which training ranks have surely agreed to stop: they do so when they exchange, which in some modes they
 /// do after every so many steps.
 std::uint64_t JobRun::steps_to_agree() const {
-  const auto& params = spec_.training.mode.params;
-  return 16 + 2 * (params.value("period", std::uint64_t{1}) + params.value("delay", std::uint64_t{0}));
+  return 16 + 2 * (period_of(spec_) + spec_.training.mode.params.value("delay", std::uint64_t{0}));
 }
 
 /// Asks the training ranks to stop at a step that all agree on, and waits for their ends: for as long as they make

@@ -18,9 +18,8 @@ constexpr auto publish_interval = 1s;  // progress of the job as a whole
 
 }  // namespace
 
-Reports::Reports(Services& services, JobRecord& job, std::uint64_t attempt, std::uint32_t world, std::uint32_t members,
-                 Figures::Past past)
-    : services_(services), job_(job), attempt_(attempt), figures_(world, members, std::move(past)), ranks_(members) {}
+Reports::Reports(Services& services, JobRecord& job, std::uint64_t attempt, Figures figures)
+    : services_(services), job_(job), attempt_(attempt), figures_(std::move(figures)), ranks_(figures_.members()) {}
 
 net::awaitable<Result<void>> Reports::add(protocol::Report report) {
   const auto members = static_cast<std::uint32_t>(ranks_.size());

@@ -16,10 +16,9 @@ namespace weir::cluster {
 /// What the processes of an attempt report: their metrics, traffic and plans. Lives on the head's strand.
 class Reports {
  public:
-  /// `job` is kept up to date with what is reported; it must outlive this object. `past`: of the attempts before. The
-  /// first `world` of the `members` ranks are workers.
-  Reports(Services& services, JobRecord& job, std::uint64_t attempt, std::uint32_t world, std::uint32_t members,
-          Figures::Past past);
+  /// `job` is kept up to date with what is reported; it must outlive this object. `figures`: of this attempt, to which
+  /// nothing has been reported yet.
+  Reports(Services& services, JobRecord& job, std::uint64_t attempt, Figures figures);
 
   /// Commits a report. A repeated one is committed once, and answered once it is. Fails with: invalid_argument (numbers
   /// that cannot be), conflict (the store has no such job any more), cancelled (it is closed), exhausted (the store has

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -118,6 +119,66 @@ TEST(Figures, TheSpeedOfTheJobIsThatOfManySteps) {
     figures.add(worker, step, std::vector{point("samples_per_second", step, 30)});
   }
   EXPECT_NEAR(figures.summary()["samples_per_second"], 30, 1e-9);
+}
+
+/// A training with 128 samples in each step: how long a step takes depends on its number.
+struct Training {
+  static constexpr double samples = 128;
+
+  /// Reports the steps up to `end`, of which so many make a value, and calls `see` with each of these.
+  void run_to(std::uint64_t end, std::uint64_t stride, const std::function<void(std::uint64_t step)>& see) {
+    while (step < end) {
+      double seconds = 0;
+      for (std::uint64_t i = 0; i < stride; ++i) seconds += seconds_of(++step);
+      const double rate = samples * static_cast<double>(stride) / seconds;
+      figures.add(worker, step, std::vector{point("samples_per_second", step, rate)});
+      see(step);
+    }
+  }
+  double speed() const { return figures.summary()["samples_per_second"]; }
+
+  Figures figures;
+  std::function<double(std::uint64_t step)> seconds_of;
+  std::uint64_t step = 0;
+};
+
+TEST(Figures, TheSpeedOfTheJobIsThatOfWholePeriods) {
+  double slower = 1;
+  Training training{Figures(1, 1, {}, 100), [&](std::uint64_t step) {
+                      return slower * (step % 100 == 0 ? 1.01 : 0.01);  // an exchange of a second
+                    }};
+  training.run_to(290, 1, [](std::uint64_t) {});
+  EXPECT_NEAR(training.speed(), 290 * 128 / 4.9, 1e-6) << "two exchanges so far, the last of them 90 steps ago";
+  training.run_to(1000, 1, [&](std::uint64_t step) {
+    if (step >= 400) {
+      EXPECT_NEAR(training.speed(), 6400, 1e-6) << step;
+    }
+  });
+  // Later a value is of several steps, and an exchange may be in one at the edge.
+  training.run_to(2000, 8, [&](std::uint64_t step) { EXPECT_NEAR(training.speed(), 6400, 1e-6) << step; });
+  training.run_to(9008, 32, [&](std::uint64_t step) { EXPECT_NEAR(training.speed(), 6400, 500) << step; });
+  slower = 2;
+  training.run_to(9008 + 400, 8, [](std::uint64_t) {});
+  EXPECT_NEAR(training.speed(), 3200, 1e-6) << "four periods later";
+}
+
+TEST(Figures, TheSpeedOfAJobWhoseValuesAreOfManyStepsIsThatOfTheLast) {
+  double seconds = 0.128;
+  Training training{Figures(1, 1, {}), [&](std::uint64_t) { return seconds; }};
+  training.run_to(100 * 1024, 1024, [](std::uint64_t) {});
+  EXPECT_NEAR(training.speed(), 1000, 1e-6);
+  seconds = 0.256;
+  training.run_to(101 * 1024, 1024, [](std::uint64_t) {});
+  EXPECT_NEAR(training.speed(), 500, 1e-6);
+}
+
+TEST(Figures, AValueOfMoreStepsCountsForMoreInTheSpeed) {
+  Figures figures(1, 1, {});
+  figures.add(worker, 10, std::vector{point("samples_per_second", 10, 100)});
+  EXPECT_NEAR(figures.summary()["samples_per_second"], 100, 1e-9);
+  figures.add(worker, 14, std::vector{point("samples_per_second", 14, 50)});
+  figures.add(worker, 15, std::vector{point("samples_per_second", 15, 200)});
+  EXPECT_NEAR(figures.summary()["samples_per_second"], 6 / (1 / 100.0 + 4 / 50.0 + 1 / 200.0), 1e-9);
 }
 
 TEST(Figures, TimesOfTheJobAreMeans) {

@@ -152,6 +152,13 @@ TEST(Warnings, AnEntryIsSentInExchangesAndNotInEveryStep) {
   EXPECT_THAT(found[0].detail, HasSubstr("is sent 0.14 times on average in the 4 exchanges of the training"));
 }
 
+TEST(Period, IsThatOfTheMode) {
+  EXPECT_EQ(period_of(lenet(4, json::object())), 1u);
+  const json apart = {{"training", {{"mode", "apart"}}}};
+  EXPECT_EQ(period_of(lenet(4, apart)), 10u) << "by default";
+  EXPECT_EQ(period_of(lenet(4, {{"training", {{"mode", "apart"}, {"params", {{"period", 25}}}}}})), 25u);
+}
+
 TEST(Warnings, ARatioThatIsNotUsedGivesNone) {
   const auto spec = lenet(4, dgc({{"ratio", 0.001}}));
   EXPECT_EQ(warnings(spec).size(), 1u);

@@ -62,7 +62,7 @@ class ReportsTest : public ::testing::Test {
                                       .value());
   Services services_ = bare_services(simulation_);
   JobRecord job_;
-  Reports reports_{services_, job_, 1, 2, 2, {}};
+  Reports reports_{services_, job_, 1, Figures(2, 2, {})};
 };
 
 const auto all = [](const std::vector<Change>&) { return true; };
