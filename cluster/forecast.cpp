@@ -32,10 +32,15 @@ json topology_entry(const protocol::JobSpec& spec, const json& catalog) {
   return json::object();
 }
 
+/// What the workers exchange, as the catalog has it of the mode; empty if it has not.
+std::string exchanged_by_mode(const protocol::JobSpec& spec, const json& catalog) {
+  const json* mode = protocol::find_entry(catalog, "modes", spec.training.mode.name);
+  return mode == nullptr ? "" : mode->value("exchanges", "");
+}
+
 /// Whether the workers exchange with all others, and not with neighbours or servers.
 bool exchanges_with_all(const protocol::JobSpec& spec, const json& catalog) {
-  const json* mode = protocol::find_entry(catalog, "modes", spec.training.mode.name);
-  const std::string exchanges = mode == nullptr ? "" : mode->value("exchanges", "");
+  const std::string exchanges = exchanged_by_mode(spec, catalog);
   return exchanges != "models" && exchanges != "pushes";
 }
 
@@ -98,13 +103,16 @@ bool rate_falls(const protocol::JobSpec& spec, const json& catalog, std::uint64_
   return in_steps(params.value("warmup_epochs", json(0))) < last_step;
 }
 
-/// The length of the warm-up in steps, with a fraction. If its epochs are left open, it takes the share of the training
-/// that the catalog states for its kind of learning rate.
+/// The length of the warm-up in steps, with a fraction: 0 if it is not known. If its epochs are left open, it takes the
+/// share of the training that the catalog states for its kind of learning rate.
 double warmup_steps(const protocol::JobSpec& spec, const json& catalog, std::uint64_t steps_per_epoch,
                     std::uint64_t steps_total) {
   const auto& params = spec.compression.compressor.params;
   const auto epochs = params.find("warmup_epochs");
-  if (epochs == params.end()) return params.value("start_step", 0.0);
+  if (epochs == params.end()) {
+    const auto exchanges = exchanges_of(spec, steps_per_epoch, catalog);
+    return exchanges ? exchanges->steps_of(params.value("start_step", 0.0)) : 0;
+  }
   if (epochs->is_number()) return protocol::fractional_steps(epochs->get<double>(), steps_per_epoch);
   const json traits = compressor_entry(spec, catalog).value("traits", json::object());
   const json usual = traits.value("usual_warmup", json::object());
@@ -166,6 +174,14 @@ json round_cost(const protocol::JobSpec& spec, const protocol::TrainingShape* sh
 
 std::uint64_t period_of(const protocol::JobSpec& spec) {
   return spec.training.mode.params.value("period", std::uint64_t{1});
+}
+
+std::optional<Exchanges> exchanges_of(const protocol::JobSpec& spec, std::uint64_t steps_per_epoch,
+                                      const json& catalog) {
+  const auto& params = spec.training.mode.params;
+  if (exchanged_by_mode(spec, catalog) == "differences" && !params.contains("period")) return std::nullopt;
+  return Exchanges{.in_each = protocol::steps_in(params.value("post_local_epoch", 0.0), steps_per_epoch),
+                   .period = period_of(spec)};
 }
 
 std::optional<StepCount> count_steps(const protocol::JobSpec& spec, const protocol::TrainingShape& shape,

@@ -26,11 +26,31 @@ nlohmann::json round_cost(const protocol::JobSpec& spec, const protocol::Trainin
 /// each, and if that is not a number of steps.
 std::uint64_t period_of(const protocol::JobSpec& spec);
 
+/// After which steps of a training the workers exchange the same tensor: each of the first ones, then one in a period.
+/// Exchanges out of turn, as at the end of a training, are left out.
+struct Exchanges {
+  std::uint64_t in_each = 0;  ///< of so many steps
+  std::uint64_t period = 1;
+
+  std::uint64_t made_by(std::uint64_t step) const {
+    return step <= in_each ? step : in_each + (step - in_each) / period;
+  }
+  /// How many steps are done when so many have been made.
+  double steps_of(double exchanges) const {
+    const auto first = static_cast<double>(in_each);
+    return exchanges <= first ? exchanges : first + (exchanges - first) * static_cast<double>(period);
+  }
+};
+
+/// Returns nothing if the spec does not say that: where workers make as many steps as they have time for.
+std::optional<Exchanges> exchanges_of(const protocol::JobSpec& spec, std::uint64_t steps_per_epoch,
+                                      const nlohmann::json& catalog);
+
 /// The number of steps of the training, of an epoch, and of the part of the training in which the compressor warms up.
 struct StepCount {
   std::uint64_t total = 0;
   std::uint64_t per_epoch = 0;
-  std::uint64_t warmup = 0;
+  std::uint64_t warmup = 0;  ///< 0, too, if it lasts for a number of exchanges, and exchanges_of() has nothing
 };
 
 /// The parameters of compressors that say how long they warm up, and how. What they keep between steps depends on none

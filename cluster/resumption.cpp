@@ -107,6 +107,28 @@ bool leaves_residuals_behind(const KnownJob& job, const protocol::JobSpec& befor
          now.exchange.bucket_bytes != before.exchange.bucket_bytes;
 }
 
+/// Of the compressor of a job that goes on from another one.
+struct Warmup {
+  bool was_over = false;  ///< there
+  std::uint64_t end = 0;  ///< the step until which it lasts here
+};
+
+/// Exchanges, where the warm-up lasts for a number of these, are counted over both jobs, however long their periods
+/// are. Without periods nothing is known of it.
+Warmup warmup_of(const KnownJob& job, const StepCount& now, const KnownJob& other, const StepCount& before,
+                 std::uint64_t step, const json& catalog) {
+  const json& params = job.parsed.compression.compressor.params;
+  if (!params.contains("start_step")) return {before.warmup <= step, now.warmup};
+  const auto here = exchanges_of(job.parsed, now.per_epoch, catalog);
+  const auto there = exchanges_of(other.parsed, before.per_epoch, catalog);
+  if (!here || !there) return {};
+  const auto made = static_cast<double>(there->made_by(step));
+  const double left = params.value("start_step", 0.0) - made;
+  const double end = left > 0 ? here->steps_of(static_cast<double>(here->made_by(step)) + left) : 0;
+  return {other.parsed.compression.compressor.params.value("start_step", 0.0) <= made,
+          end < static_cast<double>(now.total) ? static_cast<std::uint64_t>(end) : now.total};
+}
+
 /// The epoch after so many steps.
 std::string epoch_text(std::uint64_t step, std::uint64_t steps_per_epoch) {
   char text[32];
@@ -174,11 +196,12 @@ std::vector<Warning> warnings_of_resuming(const KnownJob& job, const Origin& ori
                                                     " there and " + here +
                                                     " here: schedules and warm-ups go by the latter"});
   }
-  if (before->warmup <= step && step < now->warmup) {
+  const auto warmup = warmup_of(job, *now, origin.job, *before, step, catalog);
+  if (warmup.was_over && step < warmup.end) {
     const bool in_epochs = job.parsed.compression.compressor.params.contains("warmup_epochs");
     warnings.push_back({std::string("/compression/params/") + (in_epochs ? "warmup_epochs" : "start_step"),
                         "the compressor's warm-up was over there at the checkpoint's step " + std::to_string(step) +
-                            ", and here it lasts until step " + std::to_string(now->warmup) +
+                            ", and here it lasts until step " + std::to_string(warmup.end) +
                             ": until then less is compressed; set 0 to go on without"});
   }
   return warnings;

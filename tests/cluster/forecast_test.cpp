@@ -197,6 +197,21 @@ TEST(Warnings, StepsFollowEveryFieldThatDecidesThem) {
   EXPECT_THAT(warnings(lenet(4, more))[0].detail, HasSubstr("or without a compressor that leaves entries out"));
 }
 
+TEST(Warnings, AWarmUpInExchangesLastsForAsManyPeriods) {
+  const json powersgd = {{"name", "powersgd"}, {"params", {{"start_step", 10}}}};
+  auto spec = lenet(4, {{"compression", powersgd}, {"training", {{"mode", "apart"}, {"epochs", 2}}}});
+  const auto warmup = [&, shape = training::training_shape(spec).value()] {
+    return count_steps(spec, shape, protocol::test_catalog())->warmup;
+  };
+  EXPECT_EQ(warmup(), 100u);
+  spec.training.mode.params["post_local_epoch"] = 0.02;
+  EXPECT_EQ(warmup(), 55u) << "five steps with an exchange in each, and five periods";
+  spec.training.mode.params["period"] = 100;
+  EXPECT_EQ(warmup(), 468u) << "no more than there are";
+  spec.training.mode.params.erase("period");
+  EXPECT_EQ(warmup(), 0u) << "of how many steps an exchange is, the workers find out";
+}
+
 TEST(Warnings, AStepIsMadeOfTheGradientsThatAreNotLeftOut) {
   auto spec = lenet(4, {{"training", {{"epochs", 2}}}});
   const auto shape = training::training_shape(spec).value();

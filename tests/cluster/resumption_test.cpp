@@ -17,8 +17,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-/// With what these tests need: a mode with graphs, a compressor whose warm-up may be left open and one whose residuals
-/// owners keep.
+/// With what these tests need: a mode with graphs, one whose workers exchange when they have time, a compressor whose
+/// warm-up may be left open and one whose residuals owners keep.
 json catalog_of_all() {
   json catalog = protocol::test_catalog();
   catalog["modes"].push_back(json::parse(R"({
@@ -26,6 +26,9 @@ json catalog_of_all() {
     "params": {"type": "object", "additionalProperties": false, "properties": {
       "graph": {"type": "string", "enum": ["ring", "complete", "random_regular"], "default": "ring"},
       "degree": {"type": "integer", "minimum": 1, "default": 2}}}})"));
+  catalog["modes"].push_back(json::parse(R"({
+    "name": "timed", "summary": "", "exchanges": "differences", "topologies": ["ring"],
+    "params": {"type": "object", "additionalProperties": false, "properties": {}}})"));
   catalog["optimizers"][0]["params"]["properties"]["weight_decay"] = {
       {"type", "number"}, {"minimum", 0}, {"default", 0}};
   for (json& compressor : catalog["compressors"]) {
@@ -121,6 +124,30 @@ TEST(Resumption, AWarmUpThatBeginsAgainGivesAWarningAndMayBeLeftOut) {
   ASSERT_THAT(other, SizeIs(1));
   EXPECT_EQ(other[0].pointer, "/checkpoint/resume_from");
   EXPECT_EQ(other[0].message, "/compression must be as in job J, but for the parameters of its warm-up");
+}
+
+// In step 468 of a period of 8 there have been 58 exchanges.
+TEST(Resumption, AWarmUpInExchangesIsToldOfInSteps) {
+  const auto of = [](const char* mode, std::uint64_t start_step, const json& params) {
+    return compressed("powersgd", {{"start_step", start_step}},
+                      {{"training", {{"mode", mode}, {"params", params}, {"epochs", 2}}}});
+  };
+  const json period = {{"period", 8}};
+  const json before = of("apart", 10, period);
+  EXPECT_THAT(warnings(before, of("apart", 58, period)), IsEmpty());
+  const auto again = warnings(before, of("apart", 100, period));
+  ASSERT_THAT(again, SizeIs(1)) << "100 is less than 468, and counts exchanges";
+  EXPECT_EQ(again[0].pointer, "/compression/params/start_step");
+  EXPECT_THAT(again[0].detail, HasSubstr("here it lasts until step 800:"));
+  const auto until = [&](std::uint64_t period_here) {
+    const auto found = warnings(before, of("apart", 100, {{"period", period_here}}));
+    return found.empty() ? "" : found[0].detail;
+  };
+  EXPECT_THAT(until(4), HasSubstr("until step 636:")) << "42 exchanges more, and 117 by 468 in this period";
+  EXPECT_THAT(until(20), HasSubstr("until step 1300:"));
+  EXPECT_THAT(warnings(of("apart", 59, period), of("apart", 100, period)), IsEmpty()) << "it was not over";
+  EXPECT_THAT(warnings(of("timed", 10, json::object()), of("timed", 1000, json::object())), IsEmpty())
+      << "nobody knows in how many steps there are as many exchanges";
 }
 
 TEST(Resumption, RatesMayChangeAndMomentumMayNot) {
