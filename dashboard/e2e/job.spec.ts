@@ -279,11 +279,11 @@ test('whoever leaves before a job is deleted stays where they went', async ({ pa
   await expect(page).toHaveURL(`${address}/nodes`);
 });
 
-test('a part whose script an upgraded head no longer has asks for a reload', async ({ page, address }) => {
+test('a part whose script does not come asks for a reload', async ({ page, address }) => {
   await page.goto(`${address}/jobs`);
   await page.route('**/assets/job_parts-*.js', (route) => route.fulfill({ status: 404 }));
   await page.getByRole('link', { name: 'lenet-dgc', exact: true }).click();
-  await expect(page.getByRole('alert')).toContainText('The head was upgraded: reload this page');
+  await expect(page.getByRole('alert')).toContainText('could not be loaded: reload the page');
   await page.unrouteAll();
   await page.getByRole('button', { name: 'Reload' }).click();
   await expect(page.locator('.chart canvas')).toHaveCount(6);

@@ -238,6 +238,22 @@ test('a job that does not exist, a page that does not exist', async ({ page, add
   await expect(page.getByText('There is no such page')).toBeVisible();
 });
 
+test('a page with a script of its own has its name before that has come', async ({ page }) => {
+  let answer = () => {};
+  const held = new Promise<void>((resolve) => (answer = resolve));
+  await page.route('**/assets/submit-*.js', async (route) => {
+    await held;
+    await route.continue();
+  });
+  await page.getByRole('link', { name: 'Submit a job' }).click();
+  await expect(page.getByRole('heading', { level: 1 })).toHaveText('Submit a job');
+  await expect(page).toHaveTitle('Submit a job · weir');
+  await expect(page.getByLabel('Model')).toHaveCount(0);
+  answer();
+  await expect(page.getByLabel('Model')).toBeVisible();
+  await expect(page.getByRole('heading', { level: 1 })).toHaveText('Submit a job');
+});
+
 test('login: the token opens it, an expired session closes it', async ({ page, address, head }) => {
   await page.context().clearCookies();
   await page.goto(`${address}/jobs`);

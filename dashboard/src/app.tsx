@@ -2,7 +2,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { Banners } from './components/banners';
 import { Help } from './components/help';
 import { Header } from './components/header';
-import { Later } from './components/later';
+import { LaterPage } from './components/later';
 import { Empty } from './components/ui';
 import { match, route } from './router';
 import { Part } from './state/part';
@@ -50,10 +50,22 @@ export function App() {
 function view(path: string) {
   if (path === '/') return <OverviewView />;
   if (path === '/jobs') return <JobsView />;
-  if (path === '/compare') return <Later part={compare}>{({ CompareView }) => <CompareView />}</Later>;
+  if (path === '/compare') {
+    return (
+      <LaterPage title="Compare jobs" part={compare}>
+        {({ CompareView }) => <CompareView />}
+      </LaterPage>
+    );
+  }
   if (path === '/nodes') return <NodesView />;
   if (path === '/actors') return <ActorsView />;
-  if (path === '/submit') return <Later part={submit}>{({ SubmitView }) => <SubmitView />}</Later>;
+  if (path === '/submit') {
+    return (
+      <LaterPage title="Submit a job" part={submit}>
+        {({ SubmitView }) => <SubmitView />}
+      </LaterPage>
+    );
+  }
   const job = match('/jobs/:id', path);
   if (job?.['id'] !== undefined) return <JobView key={job['id']} id={job['id']} />;
   return (

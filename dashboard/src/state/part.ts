@@ -1,17 +1,10 @@
-import { ApiError, get } from '../api/client';
-import type { Version } from '../api/types';
+import { ApiError } from '../api/client';
 import { Resource } from './resource';
 
-/** The head has no such script any more. */
-export class Outdated extends ApiError {
-  constructor() {
-    super('The head was upgraded: reload this page', 0, null);
-  }
-}
-
 /**
- * A part of the dashboard whose script is fetched when it is first looked at. Scripts are named after their content, so
- * a head that was upgraded after the page was loaded no longer has those of the page.
+ * A part of the dashboard whose script is fetched when it is first looked at. Where that fails, the head was away for a
+ * moment, or it was upgraded after the page was loaded: scripts are named after their content, and it no longer has
+ * those of the page. A browser may give the same failure to every later try, for as long as the page lives.
  */
 export class Part<T> extends Resource<T> {
   constructor(private readonly script: () => Promise<T>) {
@@ -19,13 +12,10 @@ export class Part<T> extends Resource<T> {
   }
 
   fetch(): Promise<boolean> {
-    return this.load(async (signal) => {
-      try {
-        return await this.script();
-      } catch {
-        await get<Version>('/api/v1/version', {}, signal); // a head that is away is another matter
-        throw new Outdated();
-      }
-    });
+    return this.load(() =>
+      this.script().catch(() => {
+        throw new ApiError('This part of the page could not be loaded: reload the page', 0, null);
+      }),
+    );
   }
 }

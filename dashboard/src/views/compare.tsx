@@ -15,12 +15,10 @@ import { percent } from '../format';
 import { route, setQuery } from '../router';
 import { now } from '../state/clock';
 import { Comparison, type ComparedJob } from '../state/comparison';
-import { useTitle } from '../state/hooks';
 import { live } from '../state/session';
 
 /** Several jobs beside each other. All of what is chosen here is in the URL. */
 export function CompareView() {
-  useTitle('Compare');
   const { ids, left, metrics, cost, order } = chosenOf(route.value.query);
   const comparison = useMemo(() => new Comparison(chartPoints(), (follower) => live.follow(follower)), []);
   // What is shown of the jobs is told first: then their series are read once.
