@@ -112,6 +112,7 @@ test('what the head refuses stands at its field', async ({ page }) => {
   await picture(page, 'submit-refused');
   await page.getByLabel(/^Workers/).fill('12');
   await expect(page.locator('.field-wrong')).toHaveCount(0);
+  await expect(page.getByRole('alert')).toHaveCount(0);
   await page
     .getByLabel('Job spec as JSON')
     .fill('{"model": {"name": "lenet"}, "dataset": {"name": "fashion-mnist"}, "training": {"epoch": 1}}');
@@ -123,15 +124,52 @@ test('what the head refuses stands at its field', async ({ page }) => {
 test('what was typed is there again after a look elsewhere', async ({ page, address }) => {
   const name = page.getByRole('textbox', { name: 'Name' });
   await name.fill('mine');
+  await page.getByRole('button', { name: 'Validate' }).click();
+  await expect(page.getByText('The spec is valid')).toBeVisible();
   await page.getByRole('link', { name: 'Nodes', exact: true }).click();
   await expect(page.getByRole('heading', { name: 'Nodes', exact: true })).toBeVisible();
   await page.goBack();
   await expect(name).toHaveValue('mine');
+  await expect(page.getByText('The spec is valid'), 'that was then').toHaveCount(0);
   await page.getByRole('button', { name: 'Submit', exact: true }).click();
   await expect(page.getByRole('heading', { level: 1 })).toContainText('mine');
   await page.goBack();
   await expect(page).toHaveURL(`${address}/submit`);
   await expect(name).not.toHaveValue('mine');
+});
+
+test('the form can be started over, and does not outlive the session', async ({ page, head }) => {
+  const name = page.getByRole('textbox', { name: 'Name' });
+  const usual = await name.inputValue();
+  const catalogs = () => head.requests.filter((request) => request.endsWith('/catalog')).length;
+  expect(catalogs()).toBe(1);
+  await name.fill('mine');
+  await page.getByRole('button', { name: 'Start over' }).click();
+  await expect(name).toHaveValue(usual);
+  expect(catalogs(), 'what there is to choose from is read anew').toBe(2);
+  await name.fill('mine');
+  await page.getByRole('button', { name: 'Log out' }).click();
+  await page.getByRole('textbox', { name: 'Token' }).fill('mock-token');
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await expect(name).toHaveValue(usual);
+});
+
+test('whoever leaves before a job is submitted stays where they went', async ({ page, head, address }) => {
+  let answer = () => {};
+  const held = new Promise<void>((resolve) => (answer = resolve));
+  await page.route('**/api/v1/jobs', async (route) => {
+    await held;
+    await route.continue();
+  });
+  await page.getByRole('button', { name: 'Submit', exact: true }).click();
+  await page.getByRole('link', { name: 'Nodes', exact: true }).click();
+  await expect(page).toHaveURL(`${address}/nodes`);
+  const answered = page.waitForResponse((response) => response.request().method() === 'POST');
+  answer();
+  await answered;
+  await page.evaluate(() => fetch('/api/v1/version').then(() => {})); // the page has seen the answer by then
+  expect(head.requests).toContain('POST /api/v1/jobs');
+  await expect(page).toHaveURL(`${address}/nodes`);
 });
 
 test('a job is submitted once and its page opens', async ({ page, head, address }) => {

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import type { Job } from '../api/types';
 import type { FormField } from '../forms/job_form';
-import { formFor, startingFrom, SubmitForm } from './submit_form';
+import { forgetForm, formFor, startingFrom, SubmitForm } from './submit_form';
 import { warned } from './warned';
 
 const epochs: FormField = {
@@ -145,13 +145,14 @@ describe('SubmitForm', () => {
     }
   });
 
-  it('is found as it was until it is submitted, and reads its shapes once', async () => {
+  it('is found as it was until it is submitted or started over, and reads its shapes once', async () => {
     const kinds = ['models', 'datasets', 'compressors', 'memories', 'modes', 'topologies'];
     const catalog = Object.fromEntries([...kinds, 'optimizers', 'lr_schedules'].map((kind) => [kind, []]));
     const answers: Record<string, unknown> = {
       '/api/v1/catalog': catalog,
       '/openapi.json': { components: { schemas: { JobSpec: {} } } },
       '/api/v1/jobs': { id: 'a' },
+      '/api/v1/jobs/validate': { valid: true },
     };
     const fetch = vi.fn((path: string) => Promise.resolve(new Response(JSON.stringify(answers[path]))));
     vi.stubGlobal('fetch', fetch);
@@ -162,9 +163,21 @@ describe('SubmitForm', () => {
     await form.load(null, null);
     expect(form.shown(epochs)).toBe('3');
     expect(fetch).toHaveBeenCalledTimes(2);
+    await form.validate();
+    expect(form.checked.value).toEqual({ valid: true });
+    await form.load(null, null);
+    expect(form.checked.value, 'what it said of the cluster then').toBeNull();
     expect((await form.submit())?.id).toBe('a');
     const next = formFor(null, null);
     expect(next).not.toBe(form);
+    fetch.mockClear();
+    await next.load(null, null);
+    next.type(epochs, '3');
+    forgetForm();
+    const anew = formFor(null, null);
+    await anew.load(null, null);
+    expect(anew.shown(epochs)).toBe('');
+    expect(fetch).toHaveBeenCalledTimes(4);
     expect(formFor('a', null)).not.toBe(next);
     expect(formFor('a', '7')).not.toBe(formFor('a', null));
   });

@@ -22,6 +22,11 @@ export function formFor(from: string | null, step: string | null): SubmitForm {
   return kept.form;
 }
 
+/** Forgets what was begun: the next form is a fresh one, which reads the catalog and the job anew. */
+export function forgetForm(): void {
+  kept = null;
+}
+
 /** What was typed into a field. */
 interface Typed {
   text: string;
@@ -60,9 +65,15 @@ export class SubmitForm {
     return faultsByPlace(faults.filter((fault) => text(this.sent, fault) === text(this.spec.value, fault)), places);
   });
 
-  /** Reads, once, the catalog, and the job to start from if there is one. */
+  /**
+   * Reads, once, the catalog, and the job to start from if there is one. Of a form that is looked at again, what the
+   * head said of it then, of free slots for instance, may no longer be so.
+   */
   async load(from: string | null, step: number | null): Promise<void> {
-    if (this.shapes.data.value !== null) return;
+    if (this.shapes.data.value !== null) {
+      this.checked.value = null;
+      return;
+    }
     await this.shapes.load(async (signal) => {
       const [catalog, api, job] = await Promise.all([
         get<Catalog>('/api/v1/catalog', {}, signal),
@@ -134,7 +145,7 @@ export class SubmitForm {
   async submit(): Promise<Job | null> {
     const job = await this.send<Job>('/api/v1/jobs', { 'Idempotency-Key': this.key });
     if (job === null) return null;
-    if (kept?.form === this) kept = null;
+    if (kept?.form === this) forgetForm();
     warned.value = { job: job.id, warnings: job.warnings ?? [] };
     return job;
   }

@@ -1,26 +1,36 @@
 import { useSignal } from '@preact/signals';
-import { useEffect, useMemo } from 'preact/hooks';
+import { useEffect, useMemo, useState } from 'preact/hooks';
 import { FormFieldView } from '../components/form_field';
 import { ValidateView } from '../components/validate_result';
 import { Card, ErrorPanel, Skeleton } from '../components/ui';
 import { navigate, route } from '../router';
-import { formFor, type SubmitForm } from '../state/submit_form';
-import { useTitle } from '../state/hooks';
+import { session } from '../state/session';
+import { forgetForm, formFor, type SubmitForm } from '../state/submit_form';
 import type { FormGroup } from '../forms/job_form';
 
+// Who logs in next may be somebody else: what was begun is not theirs to see.
+session.subscribe((state) => {
+  if (state === 'closed') forgetForm();
+});
+
 export function SubmitView() {
-  useTitle('Submit a job');
   const from = route.value.query.get('from');
   const step = route.value.query.get('step');
-  const form = useMemo(() => formFor(from, step), [from, step]);
+  const [times, setTimes] = useState(0); // it was started over
+  const form = useMemo(() => formFor(from, step), [from, step, times]);
   const load = () => void form.load(from, step === null ? null : Number(step));
   useEffect(load, [form]);
   const failure = form.shapes.error.value;
   const ready = form.shapes.data.value !== null;
   const blocked = form.textFault.value !== null || form.unfit.value || form.busy.value;
   const submit = async () => {
+    const here = place();
     const job = await form.submit();
-    if (job !== null) navigate(`/jobs/${encodeURIComponent(job.id)}`);
+    if (job !== null && place() === here) navigate(`/jobs/${encodeURIComponent(job.id)}`);
+  };
+  const startOver = () => {
+    forgetForm();
+    setTimes(times + 1);
   };
   return (
     <>
@@ -32,6 +42,9 @@ export function SubmitView() {
             {step !== null && `, going on from step ${step}`}
           </span>
         )}
+        <button type="button" disabled={form.busy.value} onClick={startOver}>
+          Start over
+        </button>
       </div>
       {failure && <ErrorPanel error={failure} retry={load} />}
       {!ready ? (
@@ -91,6 +104,12 @@ export function SubmitView() {
   );
 }
 
+/** Where we are; the form for another job is elsewhere. */
+function place(): string {
+  const { path, query } = route.value;
+  return `${path}?${query}`;
+}
+
 function Group({ group, form }: { group: FormGroup; form: SubmitForm }) {
   const faults = form.faults.value;
   const hidden = group.fields.filter(({ basic }) => !basic);
@@ -145,10 +164,10 @@ function Group({ group, form }: { group: FormGroup; form: SubmitForm }) {
   );
 }
 
-/** What the head said, and the faults that no field of the form shows. */
+/** What the head said, and the faults that no field of the form shows; nothing once each fault was corrected. */
 function Refusal({ form }: { form: SubmitForm }) {
   const error = form.refused.value;
-  if (error === null) return null;
+  if (error === null || (error.problem?.errors?.length && form.faults.value.size === 0)) return null;
   const elsewhere = form.faults.value.get('') ?? [];
   return (
     <>
