@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import type { Route } from '@playwright/test';
 import { expect, logIn, picture, test } from './fixtures';
 
 test.beforeEach(async ({ page, address }) => {
@@ -99,14 +100,19 @@ test('traffic: the timeline of a step, by pointer and by keyboard', async ({ pag
 test('traffic: a step that could not be read is not one that is not there', async ({ page }) => {
   await expect(page.getByText(/^Step 312 of worker 0/)).toBeVisible();
   const body = JSON.stringify({ type: 'about:blank', title: 'No trace today', status: 500 });
-  await page.route('**/trace?worker=2*', (route) =>
-    route.fulfill({ status: 500, contentType: 'application/problem+json', body }),
-  );
+  const fail = (route: Route) => route.fulfill({ status: 500, contentType: 'application/problem+json', body });
+  await page.route('**/trace?worker=2*', fail);
   await page.getByRole('combobox', { name: /^Worker/ }).selectOption('2');
   await expect(page.getByRole('alert')).toContainText('No trace today');
   await expect(page.getByText('No such step')).toHaveCount(0);
   await page.unrouteAll();
   await expect(page.getByText(/^Step 312 of worker 2/)).toBeVisible();
+  await page.route('**/trace?worker=2&step=slowest', fail);
+  await page.getByRole('button', { name: 'The slowest' }).click();
+  await expect(page.getByRole('alert')).toContainText('No trace today');
+  await expect(page.getByText(/^Step 312 of/)).toHaveCount(0);
+  await page.unrouteAll();
+  await expect(page.getByText(/^Step 17 of worker 2/)).toBeVisible();
   await expect(page.getByRole('alert')).toHaveCount(0);
 });
 

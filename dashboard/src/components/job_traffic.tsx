@@ -27,13 +27,14 @@ export function JobTrafficView({ job }: { job: Job }) {
   const step = query.get('step') === 'slowest' ? 'slowest' : 'sampled';
   const worker = Math.max(0, Math.trunc(Number(query.get('worker') ?? 0)) || 0);
   const beat = isTerminal(job.state) ? 0 : Math.floor(now.value / trafficInterval);
-  const read = () => traffic.load(worker, step, beat === 0);
   useEffect(() => {
-    if (beat === 0 || !document.hidden) read(); // the end is read whoever looks
+    // The end is read whoever looks.
+    if (beat === 0 || !document.hidden) traffic.load(worker, step, beat === 0);
   }, [traffic, worker, step, beat]);
+  const retry = () => traffic.load(worker, step, true);
   const totals = traffic.totals.data.value;
   const error = traffic.totals.error.value;
-  if (totals === null) return error ? <ErrorPanel error={error} retry={read} /> : <Skeleton rows={10} />;
+  if (totals === null) return error ? <ErrorPanel error={error} retry={retry} /> : <Skeleton rows={10} />;
   if (totals.workers.length === 0) {
     return (
       <Card title="Traffic">
@@ -45,7 +46,7 @@ export function JobTrafficView({ job }: { job: Job }) {
   const rest = { name: 'the rest', ...totals.rest };
   return (
     <>
-      {error && <ErrorPanel error={error} retry={read} />}
+      {error && <ErrorPanel error={error} retry={retry} />}
       <Card
         title="Who talks to whom"
         tools={
@@ -100,7 +101,7 @@ export function JobTrafficView({ job }: { job: Job }) {
           </span>
         }
       >
-        <StepPart traffic={traffic} worker={worker} name={nameOf(worker)} retry={read} />
+        <StepPart traffic={traffic} worker={worker} chosen={step} name={nameOf(worker)} retry={retry} />
       </Card>
     </>
   );
@@ -126,18 +127,20 @@ function NoTraffic({ job }: { job: Job }) {
 function StepPart({
   traffic,
   worker,
+  chosen,
   name,
   retry,
 }: {
   traffic: JobTraffic;
   worker: number;
+  chosen: TraceStep;
   name: string;
   retry: () => void;
 }) {
   const known = traffic.trace.data.value;
   const error = traffic.trace.error.value;
   const failure = error && <ErrorPanel error={error} retry={retry} />;
-  if (known?.worker !== worker) return failure ?? <Skeleton />;
+  if (known?.worker !== worker || known.step !== chosen) return failure ?? <Skeleton />;
   const step = stepOf(known.trace, worker);
   if (step === null) return failure ?? <Empty title={`No such step of ${name} yet`} />;
   return (

@@ -24,7 +24,7 @@ describe('JobTraffic', () => {
     ]);
     for (const answer of answers) answer();
     await vi.waitFor(() => expect(traffic.totals.loading.value || traffic.trace.loading.value).toBe(false));
-    expect(traffic.trace.data.value).toEqual({ worker: 2, trace: {} });
+    expect(traffic.trace.data.value).toEqual({ worker: 2, step: 'slowest', trace: {} });
     traffic.load(2, 'slowest');
     expect(asked).toHaveLength(6);
   });
@@ -42,6 +42,6 @@ describe('JobTraffic', () => {
     for (const [index, answer] of answers.entries()) answer(index < 2 ? '{"of": "before"}' : '{"of": "the end"}');
     await vi.waitFor(() => expect(traffic.totals.loading.value || traffic.trace.loading.value).toBe(false));
     expect(traffic.totals.data.value).toEqual({ of: 'the end' });
-    expect(traffic.trace.data.value).toEqual({ worker: 0, trace: { of: 'the end' } });
+    expect(traffic.trace.data.value).toEqual({ worker: 0, step: 'sampled', trace: { of: 'the end' } });
   });
 });

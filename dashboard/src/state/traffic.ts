@@ -10,8 +10,8 @@ export const trafficInterval = 2000;
 /** What the workers of a job have exchanged, and what one of them did in one step. */
 export class JobTraffic {
   readonly totals = new Resource<Traffic>();
-  /** Of one worker, which a page that has just chosen another one must know. */
-  readonly trace = new Resource<{ worker: number; trace: Trace }>();
+  /** Of one worker and step, which a page that has just chosen others must know. */
+  readonly trace = new Resource<{ worker: number; step: TraceStep; trace: Trace }>();
   private readonly path: string;
   private shown = '';
 
@@ -30,6 +30,7 @@ export class JobTraffic {
     void this.totals.load((signal) => get<Traffic>(`${this.path}/traffic`, {}, signal));
     void this.trace.load(async (signal) => ({
       worker,
+      step,
       trace: await get<Trace>(`${this.path}/trace`, { worker, step }, signal),
     }));
   }
