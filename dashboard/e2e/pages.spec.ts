@@ -94,7 +94,7 @@ test('nodes: a lost one is forgotten, here or elsewhere', async ({ page, address
   await page.getByRole('dialog').getByRole('button', { name: 'Forget' }).click();
   await expect(alert).toContainText('node n3 is alive');
   n3.state = 'lost';
-  await alert.getByRole('button', { name: 'Try again' }).click();
+  await alert.getByRole('button', { name: 'Dismiss' }).click();
   await expect(alert).toHaveCount(0);
   await forget();
   await expect(row(/n3/)).toHaveCount(0);

@@ -1,4 +1,3 @@
-import { clockSkew } from '../api/client';
 import { span } from '../format';
 import { now } from '../state/clock';
 import { live, version } from '../state/session';
@@ -9,7 +8,9 @@ const patience = 1000;
 
 export function Banners() {
   const { state, since } = live.status.value;
-  const away = now.value - clockSkew - since; // the stream goes by the browser's clock
+  // Counted anew each second. The stream goes by the browser's clock, and `now` by the head's as it was known then.
+  void now.value;
+  const away = Date.now() - since;
   return (
     <>
       {version.value?.insecure && (

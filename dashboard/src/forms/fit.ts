@@ -93,7 +93,7 @@ function memoryMisfit(choice: string, catalog: Catalog, spec: Spec): string | nu
   return fitsOf(compressor, spec).memory_misfits[choice] ?? null;
 }
 
-const alone = 'one worker uses its own';
+const alone = 'one worker uses its own values as they are';
 
 function modelsMisfit(usual: string): string | null {
   if (usual === 'nothing') return alone;

@@ -60,6 +60,8 @@ describe('LogBuffer', () => {
     expect([shown('windows\r'), shown('\n')]).toEqual(['windows', 'windows']);
     for (let part = 0; part < 5; ++part) expect(shown('x'.repeat(3000))?.length).toBeLessThanOrEqual(4001);
     expect(shown('\rshort')).toBe('short');
+    shown(`${'x'.repeat(9000)}\r`);
+    expect([shown('written over'), shown('\r'), shown('again')]).toEqual(['written over', 'written over', 'again']);
     expect(buffer.lines).toHaveLength(3);
   });
 

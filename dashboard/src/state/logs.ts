@@ -98,7 +98,7 @@ export class LogBuffer {
       const last = index === parts.length - 1;
       if (last && part === '') break;
       const open = this.open.get(worker) ?? { line: this.push(worker), raw: '' };
-      open.raw = writtenLast(open.raw + part).slice(0, rawMax);
+      open.raw = shortened(writtenLast(open.raw + part));
       open.line.text = clean(open.raw);
       if (last) this.open.set(worker, open);
       else this.open.delete(worker);
@@ -123,6 +123,12 @@ export class LogBuffer {
 /** What a progress line shows: the text after its last carriage return, but for one at the very end. */
 function writtenLast(text: string): string {
   return text.slice(text.lastIndexOf('\r', text.length - 2) + 1);
+}
+
+/** At most `rawMax` characters. A carriage return at the end stays there: what comes next is written over the line. */
+function shortened(text: string): string {
+  if (text.length <= rawMax) return text;
+  return text.endsWith('\r') ? `${text.slice(0, rawMax - 1)}\r` : text.slice(0, rawMax);
 }
 
 /** Control characters and terminal colours are left out; a progress line keeps what was written last. */

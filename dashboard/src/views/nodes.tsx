@@ -36,7 +36,7 @@ export function NodesView() {
   const all = list.all.data.value;
   const nodes = all && matching(all, { state, q });
   const shown = sliceOf(nodes ?? [], query.get('page'));
-  const error = failure.value ?? list.all.error.value;
+  const error = list.all.error.value;
   const asked = asking.value;
   const clear = () => {
     failure.value = null;
@@ -57,15 +57,8 @@ export function NodesView() {
         <Find label="Find a node" />
       </div>
       <Card>
-        {error && (
-          <ErrorPanel
-            error={error}
-            retry={() => {
-              clear();
-              list.fresh();
-            }}
-          />
-        )}
+        {failure.value && <ErrorPanel error={failure.value} retry={clear} action="Dismiss" />}
+        {error && <ErrorPanel error={error} retry={() => list.fresh()} />}
         {nodes === null ? (
           !error && <Skeleton rows={4} />
         ) : nodes.length === 0 ? (
