@@ -56,6 +56,11 @@ export async function table(page: Page, title: string): Promise<Record<string, P
   });
 }
 
+/** Closes the table of a chart, which takes room, and is made anew with each point that comes. */
+export async function fold(page: Page, title: string): Promise<void> {
+  await chart(page, title).locator('details.chart-table[open] summary').click();
+}
+
 /** A line as it is painted: its colour in the legend, and where its point stands under the pointer. */
 export interface Mark {
   label: string;
