@@ -29,6 +29,8 @@ export default defineConfig({
     viewport: { width: 1360, height: 900 },
     locale: 'en-US',
     timezoneId: 'UTC',
-    trace: 'retain-on-failure',
+    // Nothing that moves for ever, and no film of it: without a GPU either takes the processor from what is tested.
+    contextOptions: { reducedMotion: 'reduce' },
+    trace: { mode: 'retain-on-failure', screenshots: false },
   },
 });

@@ -7,9 +7,6 @@ import type { MockHead } from './mock/head';
 import { legend, table } from './drawn';
 import { expect, logIn, picture, test } from './fixtures';
 
-// Nothing that moves for ever: pictures of it would take the time of a busy machine.
-test.use({ contextOptions: { reducedMotion: 'reduce' } });
-
 test.beforeEach(async ({ page, address, head }) => {
   const like = head.job('job-run');
   head.jobs.splice(

@@ -1,13 +1,16 @@
+import type { Page } from '@playwright/test';
 import { logText, valueOf } from './mock/data';
 import type { MockHead } from './mock/head';
-import { chart, lines, marks, table } from './drawn';
+import { chart, fold, lines, marks, table } from './drawn';
 import { expect, logIn, picture, test } from './fixtures';
 
-test.beforeEach(async ({ page, address }) => {
-  await logIn(page, address);
+test.beforeEach(({ page, address }) => logIn(page, address));
+
+/** Opens the page of a job that runs. */
+async function open(page: Page, address: string): Promise<void> {
   await page.goto(`${address}/jobs/job-run`);
   await expect(page.locator('.chart canvas')).toHaveCount(6);
-});
+}
 
 function step(head: MockHead, at: number): void {
   const job = head.job('job-run');
@@ -23,7 +26,8 @@ function step(head: MockHead, at: number): void {
 
 const histories = (head: MockHead) => head.requests.filter((request) => request.includes('/metrics'));
 
-test('live: points are appended, the history is read once', async ({ page, head }) => {
+test('live: points are appended, the history is read once', async ({ page, address, head }) => {
+  await open(page, address);
   await expect(page.getByText('Live', { exact: true })).toBeVisible();
   await picture(page, 'job');
   for (let at = 313; at <= 330; ++at) step(head, at);
@@ -34,7 +38,8 @@ test('live: points are appended, the history is read once', async ({ page, head 
   expect(histories(head)).toHaveLength(1);
 });
 
-test('live: a cut connection is told, and nothing is missed', async ({ page, head }) => {
+test('live: a cut connection is told, and nothing is missed', async ({ page, address, head }) => {
+  await open(page, address);
   await expect(page.getByText('Live', { exact: true })).toBeVisible();
   step(head, 313);
   await expect(page.locator('.stats')).toContainText('313');
@@ -49,7 +54,8 @@ test('live: a cut connection is told, and nothing is missed', async ({ page, hea
   expect(histories(head)).toHaveLength(1);
 });
 
-test('live: a head that forgot our place is read anew', async ({ page, head }) => {
+test('live: a head that forgot our place is read anew', async ({ page, address, head }) => {
+  await open(page, address);
   await expect(page.getByText('Live', { exact: true })).toBeVisible();
   step(head, 313);
   await expect(page.locator('.stats')).toContainText('313');
@@ -62,7 +68,8 @@ test('live: a head that forgot our place is read anew', async ({ page, head }) =
   await expect.poll(() => histories(head).length).toBe(2);
 });
 
-test('one stream, whatever page is shown', async ({ page, head }) => {
+test('one stream, whatever page is shown', async ({ page, address, head }) => {
+  await open(page, address);
   await page.getByRole('link', { name: 'Logs', exact: true }).click();
   await expect(page.getByRole('log')).toContainText('rank');
   await page.getByRole('link', { name: 'Jobs', exact: true }).first().click();
@@ -70,7 +77,8 @@ test('one stream, whatever page is shown', async ({ page, head }) => {
   await expect.poll(() => head.followers).toBe(1);
 });
 
-test('charts: axis, smoothing, zoom and log are in the URL', async ({ page, head }) => {
+test('charts: axis, smoothing, zoom and log are in the URL', async ({ page, address, head }) => {
+  await open(page, address);
   await page.getByRole('button', { name: 'Bytes', exact: true }).click();
   await expect(page).toHaveURL(/x=bytes/);
   await expect.poll(() => histories(head).at(-1)).toContain('x=bytes');
@@ -99,7 +107,8 @@ test('charts: axis, smoothing, zoom and log are in the URL', async ({ page, head
   await expect(page).not.toHaveURL(/zoom=/);
 });
 
-test('charts: by worker, and as a table', async ({ page }) => {
+test('charts: by worker, and as a table', async ({ page, address }) => {
+  await open(page, address);
   await page.getByLabel('each worker').check();
   await expect(page.locator('.chart').first().locator('.legend')).toContainText('rank 3');
   await picture(page, 'job-workers');
@@ -135,7 +144,8 @@ test('charts: no two ticks of an axis are written alike', async ({ page, address
   expect(texts).toEqual([...new Set(texts)]);
 });
 
-test('charts: each line draws its own series, each value at its place', async ({ page }) => {
+test('charts: each line draws its own series, each value at its place', async ({ page, address }) => {
+  await open(page, address);
   for (const [title, series] of Object.entries(lines)) {
     const shown = Object.entries(series).filter(([, name]) => name !== 'test_loss'); // this job has none
     const columns = await table(page, title);
@@ -150,7 +160,7 @@ test('charts: each line draws its own series, each value at its place', async ({
       });
       expect(columns[label], `${title}, ${label}`).toEqual(points.slice(-100));
     }
-    await chart(page, title).locator('summary').click(); // the table takes room
+    await fold(page, title);
 
     // What is painted: a dot on each line, in the colour of its name, as high as its value.
     for (const place of [0.1, 0.5, 0.9]) {
@@ -167,7 +177,12 @@ test('charts: each line draws its own series, each value at its place', async ({
   }
 });
 
-test('logs: a live tail of few elements, found, paused, filtered, downloaded unrendered', async ({ page, head }) => {
+test('logs: a live tail of few elements, found, paused, filtered, downloaded unrendered', async ({
+  page,
+  address,
+  head,
+}) => {
+  await open(page, address);
   await page.getByRole('link', { name: 'Logs', exact: true }).click();
   const log = page.getByRole('log');
   await expect(log).toContainText('rank 3');
@@ -213,7 +228,8 @@ test('logs: output is text', async ({ page, address }) => {
   await expect(page.locator('.log script')).toHaveCount(0);
 });
 
-test('events, checkpoints, spec', async ({ page }) => {
+test('events, checkpoints, spec', async ({ page, address }) => {
+  await open(page, address);
   await page.getByRole('link', { name: /^Events/ }).click();
   await expect(page.getByText('node n3 sent no heartbeat')).toBeVisible();
   await picture(page, 'job-events');
@@ -230,6 +246,7 @@ test('events, checkpoints, spec', async ({ page }) => {
 });
 
 test('stop asks first; then the job can be deleted, and its page is left', async ({ page, head, address }) => {
+  await open(page, address);
   await expect(page.getByRole('button', { name: 'Delete' })).toBeDisabled();
   const stop = page.getByRole('button', { name: 'Stop', exact: true });
   const dialog = page.getByRole('dialog');
@@ -290,6 +307,7 @@ test('a part whose script does not come asks for a reload', async ({ page, addre
 });
 
 test('a job that somebody removes says so, and leaves the lists', async ({ page, head, address }) => {
+  await open(page, address);
   const list = await page.context().newPage();
   await list.goto(`${address}/jobs`);
   await expect(list.getByRole('link', { name: 'lenet-dgc', exact: true })).toBeVisible();

@@ -1,8 +1,8 @@
 import type { Route } from '@playwright/test';
 import { hostileName } from './mock/data';
-import { expect, logIn, picture, test } from './fixtures';
+import { expect, openLink, picture, test } from './fixtures';
 
-test.beforeEach(({ page, address }) => logIn(page, address));
+test.beforeEach(({ page, address }) => openLink(page, address));
 
 test('overview: every number leads to its list', async ({ page, address }) => {
   await expect(page.getByRole('link', { name: /Actors 5/ })).toBeVisible();
