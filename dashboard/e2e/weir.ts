@@ -33,7 +33,7 @@ export class Weir {
     // so what we signal and wait for is weir itself.
     const up = spawn(
       'nice',
-      ['-n', '19', binary, 'up', '--nodes', '2', '--cpus-per-node', String(cpusPerNode),
+      ['-n', '5', binary, 'up', '--nodes', '2', '--cpus-per-node', String(cpusPerNode),
        '--listen', any, '--http', any, '--data-dir', folder],
       { stdio: ['ignore', 'inherit', 'inherit'] },
     );
