@@ -26,7 +26,9 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run) {
   JobRecord job = run->job();
   std::vector<Change> workers = run->last_changes();
   if (ending.state != JobState::failed || !run->comes_back() || stopping_) {
+    ending_.insert(job.id);
     co_await end(job, std::move(ending), std::move(workers));
+    ending_.erase(job.id);
     runs_.erase(job.id);
     dispatch();
     if (run->spec().resume_from) co_await remove_resume_file(job.id);

@@ -114,8 +114,9 @@ class Head {
   /// The workers of a job, in rank order. Fails with: not_found.
   virtual net::awaitable<Result<std::vector<WorkerRecord>>> workers(std::string id) = 0;
 
-  /// Asks a job to stop and returns its record, as it is or, if the job runs, with the phase that comes next. Stopping
-  /// one that has ended changes nothing. Fails with: not_found, and the errors of the store.
+  /// Asks a job to stop and returns its record. Stopping one that has ended changes nothing. Fails with: not_found,
+  /// exhausted (its end is being committed; ask again), and the errors of the store: then a job that waited waits on,
+  /// and one that runs stops all the same, but a head that is started before that is recorded runs it again.
   virtual net::awaitable<Result<JobRecord>> stop_job(std::string id) = 0;
 
   /// Deletes a job and its files. Fails with: not_found, conflict (it has not ended).

@@ -64,14 +64,14 @@ JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vecto
       checkpoints_(services_, job_.id, processes_.size(), spec_.checkpoints_kept, std::move(plan.checkpoints)),
       calls_(services.strand, "job " + job_.id),
       records_(services.strand, "job " + job_.id) {
+  job_.state = JobState::running;  // now, since somebody may want it to stop before run() begins
+  job_.phase = state_.phase();
+  if (!job_.started_at) job_.started_at = services_.now();
+  job_.reason.clear();
   services_.system->allow(account(), secret_);
 }
 
 net::awaitable<JobRun::Ending> JobRun::run() {
-  job_.state = JobState::running;
-  job_.phase = state_.phase();
-  if (!job_.started_at) job_.started_at = services_.now();
-  job_.reason.clear();
   co_await commit_step(true);
   Ending ending = co_await attempt();
   if (!state_.abandoned()) co_await take_down(ending.state == JobState::failed);
@@ -253,10 +253,12 @@ net::awaitable<void> JobRun::take_down(bool failed) {
 
 // What happens to the job.
 
-void JobRun::request_stop() {
-  state_.request_stop();
+bool JobRun::request_stop() {
+  const bool phase_is_new = state_.request_stop();
+  job_.phase = state_.phase();
   if (!stop_requested_at_) stop_requested_at_ = services_.clock.now();
   changed_.notify();
+  return phase_is_new;
 }
 
 void JobRun::abandon() {
@@ -487,10 +489,7 @@ net::awaitable<void> JobRun::commit_step(bool phase_is_new) {
   std::vector<Change> changes = worker_changes();
   changes.push_back(change::PutJob{job_});
   changes.push_back(change::PutFence{attempt_});
-  if (phase_is_new) {
-    changes.push_back(
-        services_.event(job_.id, Severity::info, "job.phase", "phase " + std::string(to_string(job_.phase))));
-  }
+  if (phase_is_new) changes.push_back(phase_event(services_, job_));
   changes.push_back(job_item(job_));
   co_await record(std::move(changes));
 }

@@ -57,8 +57,8 @@ class JobRun {
   net::awaitable<Ending> run();
 
   /// Asks the job to stop at the next step that all ranks agree on. A checkpoint for which there is no room is then not
-  /// waited for without end.
-  void request_stop();
+  /// waited for without end. job() shows that at once; the caller commits it. Returns whether its phase is a new one.
+  bool request_stop();
   /// For a head that stops: tells the workers to end and makes run() return at once.
   void abandon();
 

@@ -252,31 +252,30 @@ net::awaitable<Result<JobRecord>> Jobs::stop_job(std::string id) {
     if (!committed) co_return committed.error();
   }
   const auto run = run_of_job(id);
-  if (run) run->request_stop();
-  if (const auto recovers = recovering_.find(id); recovers != recovering_.end()) {
-    co_return co_await commit_stop(recovers->second);
+  if (run && !ending_.contains(id)) {
+    const bool phase_is_new = run->request_stop();
+    const auto recovers = recovering_.find(id);
+    JobRecord job = recovers != recovering_.end() ? recovers->second : run->job();
+    co_return co_await commit_stop(std::move(job), phase_is_new);
   }
   auto job = co_await services_.store->job(id);
   if (!job) co_return job.error();
   if (!*job) co_return Error{Errc::not_found, "there is no job " + id};
-  if (run && !terminal((*job)->state)) {
-    JobRecord stopping = run->job();
-    stopping.phase = JobPhase::stopping;  // the attempt enters it once that is committed
-    co_return stopping;
-  }
+  // What is committed of it now could undo its end, which is on its way.
   if (!terminal((*job)->state)) co_return Error{Errc::exhausted, "job " + id + " is being ended; ask again"};
   co_return std::move(**job);
 }
 
-/// For a job whose restart is being committed, and which drive() is going to end once that is done: if the head died
-/// in between, the job would be queued again though its stop was acknowledged.
-net::awaitable<Result<JobRecord>> Jobs::commit_stop(JobRecord job) {
+/// For a job that runs, or whose restart is being committed: it stops in any case, but if the head died before that is
+/// in the store, the next one would run the job again. Only a stop that is committed may be acknowledged.
+net::awaitable<Result<JobRecord>> Jobs::commit_stop(JobRecord job, bool phase_is_new) {
   job.phase = JobPhase::stopping;
   std::vector<Change> changes;
   changes.push_back(change::PutJob{job});
+  if (phase_is_new) changes.push_back(phase_event(services_, job));
   changes.push_back(job_item(job));
   const auto committed = co_await services_.store->commit(std::move(changes));
-  if (!committed) co_return committed.error();
+  if (!committed) co_return committed.error().within("job " + job.id + " stops, which is not recorded yet");
   co_return job;
 }
 

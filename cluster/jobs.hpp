@@ -93,7 +93,7 @@ class Jobs {
   std::vector<Change> changes_of_restart(const JobRun::Plan& plan) const;
   std::vector<Change> changes_of_end(JobRecord job, JobRun::Ending ending) const;
   net::awaitable<void> end(JobRecord job, JobRun::Ending ending, std::vector<Change> more);
-  net::awaitable<Result<JobRecord>> commit_stop(JobRecord job);
+  net::awaitable<Result<JobRecord>> commit_stop(JobRecord job, bool phase_is_new);
   net::awaitable<void> record_owed(std::string id);
   net::awaitable<Result<void>> remove_ended(std::string id);
   net::awaitable<void> move_files(std::filesystem::path from, std::filesystem::path to);
@@ -116,6 +116,7 @@ class Jobs {
   std::map<std::string, Waiting> waiting_;  ///< the jobs in the queue, by job id
   std::map<std::string, std::shared_ptr<JobRun>> runs_;
   std::map<std::string, JobRecord> recovering_;      ///< of jobs whose restart is being committed, what is committed
+  std::set<std::string> ending_;                     ///< jobs in runs_ whose end is being committed
   std::map<std::string, std::vector<Change>> owed_;  ///< what the store has refused, of jobs that wait for a restart
   std::set<std::string> removing_;                   ///< jobs that remove_job() is about to remove
   std::uint64_t next_order_ = 1;

@@ -23,6 +23,10 @@ change::AddEvent Services::event(std::string job_id, Severity severity, std::str
 
 change::Publish job_item(const JobRecord& job, StreamKind kind) { return {kind, job.id, to_text(to_json(job))}; }
 
+change::AddEvent phase_event(const Services& services, const JobRecord& job) {
+  return services.event(job.id, Severity::info, "job.phase", "phase " + std::string(to_string(job.phase)));
+}
+
 change::Publish metrics_item(const JobRecord& job, const std::vector<MetricRow>& rows) {
   nlohmann::json points = nlohmann::json::array();
   for (const auto& row : rows) {

@@ -45,6 +45,9 @@ struct Services {
 /// The change that puts a job on the stream.
 change::Publish job_item(const JobRecord& job, StreamKind kind = StreamKind::job);
 
+/// The event that a job is in another phase.
+change::AddEvent phase_event(const Services& services, const JobRecord& job);
+
 /// The change that puts new points of a job on the stream.
 change::Publish metrics_item(const JobRecord& job, const std::vector<MetricRow>& rows);
 

@@ -27,14 +27,20 @@ bool may_follow(Step from, Step to) {
 bool AttemptState::enter(Step next) {
   ensure(may_follow(step_, next), "a step of an attempt that may follow");
   step_ = next;
-  const JobPhase before = phase_;
+  const JobPhase before = phase();
   switch (next) {
     case Step::initialising: phase_ = JobPhase::initialising; break;
     case Step::training: phase_ = JobPhase::training; break;
     case Step::stopping: phase_ = JobPhase::stopping; break;
     default: break;
   }
-  return phase_ != before;
+  return phase() != before;
+}
+
+bool AttemptState::request_stop() {
+  const JobPhase before = phase();
+  stop_requested_ = true;
+  return phase() != before;
 }
 
 void AttemptState::note_lost_gpu(const std::string& uuid) {

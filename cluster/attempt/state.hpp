@@ -20,8 +20,9 @@ class AttemptState {
   enum class Step : std::uint8_t { spawning, initialising, joining, training, stopping, taking_down, over };
 
   Step step() const { return step_; }
-  /// What the job shows of it. Processes that are taken down belong to the phase before.
-  JobPhase phase() const { return phase_; }
+  /// What the job shows of it. Processes that are taken down belong to the phase before. A job that is to stop shows
+  /// that from then on, whatever the step is: the next head ends a job that it finds so, and runs any other again.
+  JobPhase phase() const { return stop_requested_ ? JobPhase::stopping : phase_; }
   /// Moves to a step that may follow; anything else is a bug. Returns whether phase() is another now.
   bool enter(Step next);
 
@@ -29,8 +30,8 @@ class AttemptState {
   bool is_ending() const { return step_ >= Step::taking_down; }
   bool is_over() const { return step_ == Step::over; }
 
-  /// Somebody wants the job to stop.
-  void request_stop() { stop_requested_ = true; }
+  /// Somebody wants the job to stop. Returns whether phase() is another now.
+  bool request_stop();
   bool stop_requested() const { return stop_requested_; }
   /// The head stops: nothing is waited for.
   void abandon() { abandoned_ = true; }
@@ -58,7 +59,7 @@ class AttemptState {
 
  private:
   Step step_ = Step::spawning;
-  JobPhase phase_ = JobPhase::spawning;
+  JobPhase phase_ = JobPhase::spawning;  ///< of the step
   bool stop_requested_ = false;
   bool abandoned_ = false;
   bool lost_ = false;

@@ -26,6 +26,18 @@ TEST(AttemptState, ShowsThePhasesOfAJobThatTrainsAndStops) {
   EXPECT_EQ(state.phase(), JobPhase::stopping);
 }
 
+TEST(AttemptState, ShowsAStopFromTheRequestOnWhateverTheStepIs) {
+  AttemptState state;
+  state.enter(Step::initialising);
+  EXPECT_TRUE(state.request_stop());
+  EXPECT_EQ(state.phase(), JobPhase::stopping);
+  EXPECT_FALSE(state.request_stop()) << "a repeat";
+  for (const Step step : {Step::joining, Step::training, Step::taking_down, Step::over}) {
+    EXPECT_FALSE(state.enter(step));
+    EXPECT_EQ(state.phase(), JobPhase::stopping);
+  }
+}
+
 TEST(AttemptState, MayBeTakenDownFromAnyStep) {
   for (const Step step : {Step::spawning, Step::initialising, Step::joining, Step::training, Step::stopping}) {
     AttemptState state;

@@ -180,7 +180,7 @@ TEST(Attempt, WorkersAreAskedToStopOnceThatIsCommitted) {
   cluster.script.steps = 100'000;
   const auto id = cluster.submit_job(2);
   cluster.await_phase(id, JobPhase::training);
-  cluster.store->hold([](const Commit& commit) { return !events_of(commit, "job.phase").empty(); });
+  cluster.store->hold([](const Commit& commit) { return !all_of<change::PutFence>(commit).empty(); });  // of its step
   ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
   cluster.simulation.pass(2s);
   const auto step = cluster.job(id).step;

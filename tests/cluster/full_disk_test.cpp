@@ -160,6 +160,40 @@ TEST(FullDisk, AJobThatOnlyWaitsForTheDiskCanBeStopped) {
   EXPECT_THAT(messages(cluster, id, "checkpoint.lost"), ElementsAre(HasSubstr("at step 10")));
 }
 
+TEST(FullDisk, AStopThatIsAcknowledgedWhileACheckpointWaitsOutlivesTheHead) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.checkpoint_every = 10;
+  cluster.store->refuse(add_checkpoint);
+  const auto id = cluster.submit_job(2, {{"fault_tolerance", {{"max_restarts", 1}}}});
+  cluster.simulation.pass(1min);
+  ASSERT_EQ(cluster.processes(), 0u) << "the workers have ended";
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  cluster.kill_head();
+  cluster.start_head();
+  EXPECT_EQ(cluster.job(id).state, JobState::stopped);
+}
+
+TEST(FullDisk, AStopThatCouldNotBeRecordedIsNotAcknowledgedAndMadeAllTheSame) {
+  FakeCluster cluster;
+  cluster.add_node("a", 2);
+  cluster.script.steps = 100'000;
+  const auto id = cluster.submit_job(2);
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 4; }));
+  cluster.store->refuse(all);
+  for (int i = 0; i < 2; ++i) {
+    const auto answer = cluster.simulation.run(cluster.head->stop_job(id));
+    EXPECT_EQ(answer.error().code, Errc::exhausted);
+    EXPECT_THAT(answer.error().context, HasSubstr("stops, which is not recorded yet"));
+  }
+  cluster.simulation.pass(6min);  // workers that repeat reports do not agree on a step
+  EXPECT_EQ(cluster.processes(), 0u);
+  EXPECT_EQ(cluster.simulation.run(cluster.head->stop_job(id)).error().code, Errc::exhausted) << "nor is its end";
+  cluster.store->accept();
+  EXPECT_EQ(cluster.await_end(id).state, JobState::stopped);
+  EXPECT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+}
+
 TEST(FullDisk, AHeadThatStopsDoesNotWaitForRoom) {
   FakeCluster cluster;
   cluster.add_node("a", 2);
