@@ -19,7 +19,7 @@ constexpr auto retry_interval = 1s;  // between commits of a job's end while the
 
 net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run) {
   JobRun::Ending ending = co_await run->run();
-  if (run->abandoned()) {
+  if (run->abandoned() && ending.state == JobState::failed) {
     runs_.erase(run->job().id);
     co_return;  // its state stays RUNNING until recover() at the head's next start
   }

@@ -32,6 +32,8 @@ class JobCheckpoints {
   bool is_complete(std::uint64_t step) const { return complete_.contains(step); }
   /// The newest step whose shares have all come.
   std::uint64_t newest() const { return complete_.empty() ? 0 : *complete_.rbegin(); }
+  /// Whether the file of that one is committed, or there is none to write.
+  bool newest_is_kept() const { return newest() == 0 || (!kept_.empty() && kept_.back() >= newest()); }
 
   /// Writes the file, commits that it exists, and removes the files that it replaces. If it fails, there is no file.
   /// Fails with: malformed (shares that do not fit together), io, exhausted (disk full), and the errors of the store.

@@ -74,13 +74,17 @@ JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vecto
 net::awaitable<JobRun::Ending> JobRun::run() {
   co_await commit_step(true);
   Ending ending = co_await attempt();
-  if (!state_.abandoned()) co_await take_down(ending.state == JobState::failed);
+  const bool ends_in_order = !state_.abandoned();
+  if (ends_in_order) co_await take_down(ending.state == JobState::failed);
   failed_ = ending.state == JobState::failed;
   state_.enter(Step::over);
   changed_.notify();
   services_.system->forbid(account(), "the attempt of job " + job_.id + " is over");
   co_await calls_.stop(services_.clock, 1s);
   co_await records_.join();
+  if (state_.abandoned() && !(ends_in_order && checkpoints_.newest_is_kept())) {
+    ending = {JobState::failed, "the head stops"};  // what is missing is left to an attempt of the next head
+  }
   co_return ending;
 }
 

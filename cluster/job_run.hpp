@@ -53,7 +53,8 @@ class JobRun {
          std::function<void()> on_room);
 
   /// Runs the whole attempt. When it returns, no process of the job is left and all its resources are released, unless
-  /// it was abandoned. The job's final state is not committed: the caller does that, or makes another attempt.
+  /// it was abandoned. One that was abandoned has failed, unless nothing was left to do but to end processes. The job's
+  /// final state is not committed: the caller does that, or makes another attempt.
   net::awaitable<Ending> run();
 
   /// Asks the job to stop at the next step that all ranks agree on. A checkpoint for which there is no room is then not

@@ -279,10 +279,14 @@ void FakeCluster::start_head(std::function<bool(const std::vector<Change>&)> ref
 void FakeCluster::kill_head() {
   // What a killed process leaves is the files as they are at that moment.
   std::filesystem::copy(dir.path() / "now", dir.path() / "then", std::filesystem::copy_options::recursive);
-  simulation.run(head->stop());
-  head.reset();
+  stop_head();
   std::filesystem::remove_all(dir.path() / "now");
   std::filesystem::rename(dir.path() / "then", dir.path() / "now");
+}
+
+void FakeCluster::stop_head() {
+  simulation.run(head->stop());
+  head.reset();
 }
 
 void FakeCluster::add_node(const std::string& name, double cpu, std::uint64_t incarnation,

@@ -87,6 +87,8 @@ class FakeCluster {
   void start_head(std::function<bool(const std::vector<Change>&)> refused = nullptr);
   /// Like kill -9: nobody is told, and everything that is not in the store is lost.
   void kill_head();
+  /// As by SIGTERM.
+  void stop_head();
   void add_node(const std::string& name, double cpu, std::uint64_t incarnation = 0,
                 std::map<std::string, std::string> labels = {});
   void remove_node(const std::string& name);

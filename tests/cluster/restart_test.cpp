@@ -134,6 +134,42 @@ TEST(Restart, OfTheHeadIsOneOfEveryJobThatRan) {
       testing::ElementsAre("restart 1 of 1 from the checkpoint at step 10: the head restarted while the job ran"));
 }
 
+TEST(Restart, OfTheHeadIsNoneOfAJobWhoseWorkersHadFinished) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  cluster.script.steps = 10;
+  const auto id = cluster.submit_job(1, one_restart);
+  ASSERT_TRUE(cluster.await_job(id, has_begun));
+  cluster.node_processes["a"]->stop();  // it cannot end its worker
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step == 10; }));
+  cluster.simulation.pass(1s);
+  ASSERT_EQ(cluster.job(id).state, JobState::running) << "its process is waited for";
+  cluster.stop_head();
+  cluster.start_head();
+  EXPECT_EQ(cluster.job(id).state, JobState::succeeded);
+  for (const auto& worker : cluster.simulation.run(cluster.head->workers(id)).value()) {
+    EXPECT_EQ(worker.state, WorkerState::exited);
+  }
+}
+
+TEST(Restart, OfTheHeadIsOneOfAJobWhoseLastCheckpointIsMissing) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  cluster.script.checkpoint_every = 10;
+  cluster.store->refuse([](const std::vector<Change>& changes) {
+    return std::ranges::any_of(changes,
+                               [](const Change& one) { return std::holds_alternative<change::AddCheckpoint>(one); });
+  });
+  const auto id = cluster.submit_job(1, one_restart);
+  cluster.simulation.pass(1min);
+  ASSERT_EQ(cluster.processes(), 0u) << "its worker has finished";
+  cluster.stop_head();
+  cluster.start_head();
+  EXPECT_EQ(cluster.job(id).phase, JobPhase::recovering);
+  EXPECT_EQ(cluster.await_end(id).state, JobState::succeeded);
+  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), testing::SizeIs(1));
+}
+
 TEST(Restart, OfTheHeadIsTheLastOneOfAJobThatMayHaveNoMore) {
   FakeCluster cluster;
   cluster.add_node("a", 1);
