@@ -27,11 +27,11 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run) {
   std::vector<Change> workers = run->last_changes();
   if (ending.state != JobState::failed || !run->comes_back() || stopping_) {
     ending_.insert(job.id);
-    co_await end(job, std::move(ending), std::move(workers));
+    const bool recorded = co_await end(job, std::move(ending), std::move(workers));
     ending_.erase(job.id);
     runs_.erase(job.id);
     dispatch();
-    if (run->spec().resume_from) co_await remove_resume_file(job.id);
+    if (recorded && run->spec().resume_from) co_await remove_resume_file(job.id);
     co_return;
   }
   begin_restart(job, std::move(ending.reason));
@@ -51,8 +51,8 @@ net::awaitable<void> Jobs::drive(std::shared_ptr<JobRun> run) {
   dispatch();
   if (run->stop_requested()) {  // requested meanwhile
     JobRun::Ending stopped{JobState::stopped, "stopped on request while it recovered"};
-    co_await end(std::move(job), std::move(stopped), std::move(workers));
-    if (plan.spec.resume_from) co_await remove_resume_file(plan.job.id);
+    const bool recorded = co_await end(std::move(job), std::move(stopped), std::move(workers));
+    if (recorded && plan.spec.resume_from) co_await remove_resume_file(plan.job.id);
   } else {
     enqueue(std::move(plan));
     if (!committed) {
@@ -126,13 +126,14 @@ std::vector<Change> Jobs::changes_of_end(JobRecord job, JobRun::Ending ending) c
   return changes;
 }
 
-/// Commits the end of a job, and repeats that as long as the disk is full.
-net::awaitable<void> Jobs::end(JobRecord job, JobRun::Ending ending, std::vector<Change> more) {
+/// Commits the end of a job, and repeats that as long as the disk is full. Returns false if a head that stops could
+/// not: the next one finds the job as it was, with its files.
+net::awaitable<bool> Jobs::end(JobRecord job, JobRun::Ending ending, std::vector<Change> more) {
   const auto id = job.id;
   for (auto& change : changes_of_end(std::move(job), std::move(ending))) more.push_back(std::move(change));
   for (bool told = false;; told = true) {
     const auto committed = co_await services_.store->commit(more);
-    if (committed || committed.error().code == Errc::cancelled || stopping_) co_return;
+    if (committed || committed.error().code == Errc::cancelled || stopping_) co_return committed.has_value();
     if (!told) spdlog::error("job {} has ended, which cannot be recorded yet: {}", id, committed.error().message());
     co_await services_.clock.sleep_for(retry_interval);
   }

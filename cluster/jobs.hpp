@@ -92,7 +92,7 @@ class Jobs {
   static void begin_restart(JobRecord& job, std::string reason);
   std::vector<Change> changes_of_restart(const JobRun::Plan& plan) const;
   std::vector<Change> changes_of_end(JobRecord job, JobRun::Ending ending) const;
-  net::awaitable<void> end(JobRecord job, JobRun::Ending ending, std::vector<Change> more);
+  net::awaitable<bool> end(JobRecord job, JobRun::Ending ending, std::vector<Change> more);
   net::awaitable<Result<JobRecord>> commit_stop(JobRecord job, bool phase_is_new);
   net::awaitable<void> record_owed(std::string id);
   net::awaitable<Result<void>> remove_ended(std::string id);

@@ -110,8 +110,8 @@ net::awaitable<Result<JobRun::Plan>> Jobs::plan_again(JobRecord job) {
 
 net::awaitable<void> Jobs::end_waiting(JobRecord job, JobRun::Ending ending, std::vector<Change> more) {
   const auto id = job.id;
-  co_await end(std::move(job), std::move(ending), std::move(more));
-  co_await remove_resume_file(id);
+  const bool recorded = co_await end(std::move(job), std::move(ending), std::move(more));
+  if (recorded) co_await remove_resume_file(id);
 }
 
 /// Of a job that had not ended: checkpoints that were being written or removed when the head was killed.

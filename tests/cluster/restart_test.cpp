@@ -285,6 +285,23 @@ TEST(Restart, ThatIsStoppedWhileItIsRecordedIsNotMadeByTheNextHead) {
   EXPECT_EQ(cluster.job(id).reason, "stopped on request; the head restarted before the job had ended");
 }
 
+TEST(Restart, OfTheHeadLeavesAResumedJobWhoseEndIsNotRecordedWhatItGoesOnFrom) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  const auto first = cluster.stopped_job(1);
+  cluster.script.steps = 20;
+  cluster.store->refuse([](const std::vector<Change>& changes) { return put_job(changes, has_ended); });
+  const auto id = cluster.submit_job(1, resumed(first));
+  cluster.simulation.pass(20s);
+  ASSERT_EQ(cluster.processes(), 0u) << "it is over";
+  cluster.stop_head();
+  cluster.start_head();
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_EQ(ended.restarts, 1u);
+  EXPECT_FALSE(cluster.script.resumed.back().part.empty());
+}
+
 TEST(Restart, GetsItsRoomBackBeforeThoseThatCameLater) {
   FakeCluster cluster;
   cluster.add_node("a", 2);
