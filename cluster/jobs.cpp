@@ -327,7 +327,10 @@ net::awaitable<void> Jobs::dispatch_pass() {
     const JobQueue::Turn turn{run->job().priority, run->order()};
     if (!first_back || turn < *first_back) first_back = turn;
   }
-  while (auto start = queue_.next(nodes_.offers(), nodes_.growth(), first_back)) {
+  const bool holds = awaits_nodes();
+  while (!holds) {
+    auto start = queue_.next(nodes_.offers(), nodes_.growth(), first_back);
+    if (!start) break;
     auto waiting = waiting_.extract(start->job_id);
     owed_.erase(start->job_id);
     auto run = std::make_shared<JobRun>(services_, nodes_, std::move(waiting.mapped().plan), start->nodes,
@@ -336,6 +339,21 @@ net::awaitable<void> Jobs::dispatch_pass() {
     tasks_.spawn("job " + start->job_id, drive(std::move(run)));
   }
   if (queue_.size() > 0 && !std::exchange(reasons_are_due_, true)) notices_.spawn("tell reasons", tell_reasons());
+}
+
+/// Whether the head has restarted a moment ago, and a job that ran waits while not all nodes are back. It might not fit
+/// those that are, and jobs behind it would take what was its room.
+bool Jobs::awaits_nodes() const {
+  if (services_.clock.now() >= nodes_due_ || nodes_.are_back()) return false;
+  return std::ranges::any_of(waiting_, [](const auto& one) { return one.second.plan.job.state == JobState::running; });
+}
+
+void Jobs::explain_waiting(std::span<JobRecord> jobs) const {
+  queue_.fill_reasons(jobs, nodes_.offers());
+  if (!awaits_nodes()) return;
+  for (JobRecord& job : jobs) {
+    if (waiting_.contains(job.id)) job.reason = "waits for nodes to join again after the head's restart";
+  }
 }
 
 /// Publishes the jobs whose reason to wait has changed, if they have subscribers. The reason is not committed, so the

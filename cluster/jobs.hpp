@@ -47,7 +47,7 @@ class Jobs {
 
   /// Sets the reason of jobs that wait. It is not part of the committed job, since it changes with every node and every
   /// other job.
-  void explain_waiting(std::span<JobRecord> jobs) const { queue_.fill_reasons(jobs, nodes_.offers()); }
+  void explain_waiting(std::span<JobRecord> jobs) const;
 
   /// The job that a worker belongs to; null if the worker is not wanted any more. Looks at all jobs that run, unless
   /// the job is given.
@@ -85,6 +85,7 @@ class Jobs {
   net::awaitable<Result<std::vector<protocol::Problem>>> find_checkpoint(Checked& checked);
   net::awaitable<Result<Submission>> earlier_submission(std::string key, std::string body_hash);
   net::awaitable<void> dispatch_pass();
+  bool awaits_nodes() const;
   net::awaitable<void> tell_reasons();
   net::awaitable<void> drive(std::shared_ptr<JobRun> run);
   std::optional<std::filesystem::path> resume_file_of(const JobRecord& job, const protocol::JobSpec& spec,
@@ -109,6 +110,7 @@ class Jobs {
   net::awaitable<void> end_waiting(JobRecord job, JobRun::Ending ending, std::vector<Change> more);
   net::awaitable<Result<void>> remove_leftovers(std::string id);
   net::awaitable<Result<void>> end_removals();
+  net::awaitable<void> end_waiting_for_nodes();
 
   Services& services_;
   NodeTable& nodes_;
@@ -124,8 +126,9 @@ class Jobs {
   bool pass_is_due_ = false;      ///< dispatch_pass() is spawned and has not begun
   bool reasons_are_due_ = false;  ///< tell_reasons() is spawned and has not begun
   runtime::Clock::time_point told_{};
-  runtime::TaskGroup tasks_;    ///< tasks that must run to their end
-  runtime::TaskGroup notices_;  ///< tasks that may be cancelled
+  runtime::Clock::time_point nodes_due_{};  ///< how long after a restart of the head nodes are waited for
+  runtime::TaskGroup tasks_;                ///< tasks that must run to their end
+  runtime::TaskGroup notices_;              ///< tasks that may be cancelled
 };
 
 }  // namespace weir::cluster

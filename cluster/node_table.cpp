@@ -66,7 +66,8 @@ std::vector<Change> NodeTable::recover(std::vector<NodeRecord> nodes) {
       changes.push_back(change::RemoveNode{record.id});
       continue;
     }
-    if (record.state != NodeState::lost) {
+    const bool was_there = record.state != NodeState::lost;
+    if (was_there) {
       record.state = NodeState::lost;
       record.lost_at = services_.now();
       record.reason = "the head was restarted; the node has not joined since";
@@ -76,10 +77,15 @@ std::vector<Change> NodeTable::recover(std::vector<NodeRecord> nodes) {
     Node node;
     node.record = std::move(record);
     node.drained_in_store = node.record.drained;
+    node.awaited = was_there;
     nodes_.emplace(node.record.id, std::move(node));
   }
   for (const auto& id : forget_nodes()) changes.push_back(change::RemoveNode{id});
   return changes;
+}
+
+bool NodeTable::are_back() const {
+  return std::ranges::none_of(nodes_, [](const auto& entry) { return entry.second.awaited; });
 }
 
 Result<void> NodeTable::check_version(const std::string& node_name, const std::string& version) const {
@@ -175,6 +181,7 @@ Result<NodeTable::Heard> NodeTable::heartbeat(const protocol::NodeHeartbeat& bea
     if (std::exchange(known->lost, state.lost) == state.lost) continue;
     (state.lost ? heard.gpus_lost : heard.gpus_back).push_back(known->gpu);
   }
+  node.awaited = false;
   const bool was_confirmed = std::exchange(node.confirmed, true);
   if (was_confirmed && heard.gpus_lost.empty() && heard.gpus_back.empty()) return heard;
   refresh_offer(node);

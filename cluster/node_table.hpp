@@ -36,6 +36,7 @@ class NodeTable {
     NodeRecord record;
     bool drained_in_store = false;  ///< what is committed of record.drained
     bool confirmed = false;         ///< heartbeats under its lease arrive; nothing is placed on it while they do not
+    bool awaited = false;           ///< it was there when the head ended, and its heartbeats do not arrive yet
     std::uint64_t incarnation = 0;
     std::uint64_t process = 0;  ///< of its agent
     runtime::ActorRef<protocol::NodeAgent> agent;
@@ -59,6 +60,9 @@ class NodeTable {
   /// Adds the nodes of an earlier run of the head, given oldest first, which count as lost until they join again. Of
   /// those with one name the newest is kept. Returns the changes to commit.
   std::vector<Change> recover(std::vector<NodeRecord> nodes);
+
+  /// Whether heartbeats of all nodes that were there when the head ended arrive again.
+  bool are_back() const;
 
   /// Whether a node of this version may join. On any thread. Fails with: unsupported (another version).
   Result<void> check_version(const std::string& node_name, const std::string& version) const;

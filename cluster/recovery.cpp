@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 
 #include "base/errc.hpp"
 #include "cluster/job_files.hpp"
@@ -6,6 +7,12 @@
 #include "cluster/run_on.hpp"
 
 namespace weir::cluster {
+namespace {
+
+/// In which nodes end what they ran, open a link to the new head and join again.
+constexpr std::chrono::seconds nodes_limit{15};
+
+}  // namespace
 
 net::awaitable<Result<void>> Jobs::recover() {
   auto unfinished = co_await services_.store->unfinished_jobs();
@@ -34,7 +41,15 @@ net::awaitable<Result<void>> Jobs::recover() {
       }
     }
   }
+  nodes_due_ = services_.clock.now() + nodes_limit;
+  if (awaits_nodes()) notices_.spawn("await nodes", end_waiting_for_nodes());
   co_return co_await end_removals();
+}
+
+/// Places jobs once the time for nodes to join again is over.
+net::awaitable<void> Jobs::end_waiting_for_nodes() {
+  const bool slept = co_await services_.clock.sleep_until(nodes_due_);
+  if (slept) dispatch();
 }
 
 /// Workers of the attempt that was interrupted may still run. They cannot take part in another one: its secret is a new

@@ -315,6 +315,60 @@ TEST(Restart, GetsItsRoomBackBeforeThoseThatCameLater) {
   EXPECT_GE(cluster.await_end(second).started_at, ended.ended_at);
 }
 
+TEST(Restart, OfTheHeadWaitsForAllNodesOfALargeJob) {
+  FakeCluster cluster;
+  cluster.add_node("a", 4);
+  cluster.add_node("b", 4);
+  cluster.script.steps = 1000;
+  const auto ran = cluster.submit_job(8, one_restart);
+  ASSERT_TRUE(cluster.await_job(ran, has_begun));
+  const auto waited = cluster.submit_job(4);
+  cluster.script.steps = 20;
+  cluster.node_processes["b"]->stop();
+  cluster.kill_head();
+  cluster.start_head();
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
+  cluster.simulation.pass(5s);
+  for (const auto& id : {ran, waited}) {
+    EXPECT_EQ(cluster.job(id).reason, "waits for nodes to join again after the head's restart");
+  }
+  cluster.node_processes["b"]->resume();
+  const auto ended = cluster.await_end(ran);
+  EXPECT_EQ(ended.state, JobState::succeeded) << ended.reason;
+  EXPECT_GE(cluster.await_end(waited).started_at, ended.ended_at);
+}
+
+TEST(Restart, OfTheHeadDoesNotWaitLongForANodeThatStaysAway) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  cluster.add_node("b", 1);
+  cluster.script.steps = 1000;
+  const auto ran = cluster.submit_job(2, one_restart);
+  ASSERT_TRUE(cluster.await_job(ran, has_begun));
+  const auto waited = cluster.submit_job(1);
+  cluster.script.steps = 20;
+  cluster.kill_head();
+  cluster.remove_node("b");
+  cluster.start_head();
+  const auto is_over = [](const JobRecord& job) { return terminal(job.state); };
+  EXPECT_FALSE(cluster.await_job(waited, is_over, 10s));
+  EXPECT_TRUE(cluster.await_job(waited, is_over, 20s));
+  EXPECT_THAT(cluster.job(ran).reason, testing::HasSubstr("the cluster has no room for 2 workers"));
+}
+
+TEST(Restart, OfTheHeadDelaysNobodyWhereNothingRan) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  cluster.add_node("b", 1);
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive) && cluster.await_node("b", NodeState::alive));
+  cluster.kill_head();
+  cluster.remove_node("b");
+  cluster.start_head();
+  const auto id = cluster.submit_job(1);
+  EXPECT_TRUE(cluster.await_job(
+      id, [](const JobRecord& job) { return terminal(job.state); }, 10s));
+}
+
 TEST(Restart, OfTheHeadEndsARemovalThatWasHalfDone) {
   FakeCluster cluster;
   cluster.add_node("a", 1);
