@@ -67,18 +67,18 @@ net::awaitable<Result<void>> Jobs::take_up_interrupted(JobRecord job, std::vecto
   const std::string reason = "the head restarted while the job ran";
   if (job.phase == JobPhase::stopping) {
     one.ending = {JobState::stopped, "stopped on request; the head restarted before the job had ended"};
-  } else if (job.restarts >= job.spec.at("fault_tolerance").at("max_restarts").get<std::uint32_t>()) {
-    one.ending = {JobState::failed, reason};
   } else {
     JobRecord again = job;
     begin_restart(again, reason);
     auto plan = co_await plan_again(std::move(again));
     if (!plan && plan.error().code != Errc::unsupported) co_return plan.error();
-    if (plan) {
+    if (!plan) {
+      one.ending = {JobState::failed, plan.error().context};
+    } else if (job.restarts >= plan->spec.restarts_max) {
+      one.ending = {JobState::failed, reason};
+    } else {
       for (auto& change : changes_of_restart(*plan)) one.changes.push_back(std::move(change));
       enqueue(std::move(*plan));
-    } else {
-      one.ending = {JobState::failed, plan.error().context};
     }
   }
   one.job = std::move(job);
@@ -101,8 +101,9 @@ net::awaitable<Result<void>> Jobs::queue_again(JobRecord job) {
   co_return Result<void>();
 }
 
-/// What the next attempt of a job begins with. Fails with: unsupported (the catalog has changed, and the spec is not
-/// valid any more), and the errors of the store.
+/// What the next attempt of a job begins with. Its spec is the stored one with the defaults of this version, as workers
+/// expect it. Fails with: unsupported (the catalog has changed, and the spec is not valid any more), and the errors of
+/// the store.
 net::awaitable<Result<JobRun::Plan>> Jobs::plan_again(JobRecord job) {
   auto checked = check_alone(job.spec);
   if (!checked) co_return checked.error();
@@ -110,6 +111,7 @@ net::awaitable<Result<JobRun::Plan>> Jobs::plan_again(JobRecord job) {
     const auto& problem = checked->problems.front();
     co_return Error{Errc::unsupported, problem.pointer + " " + problem.message};
   }
+  job.spec = std::move(checked->spec);
   auto checkpoints = co_await services_.store->checkpoints(job.id);
   if (!checkpoints) co_return checkpoints.error();
   auto past = co_await past_of(job);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "cluster/store/sqlite.hpp"
 #include "tests/cluster/fake_cluster.hpp"
 
 namespace weir::cluster {
@@ -168,6 +169,22 @@ TEST(Restart, OfTheHeadIsOneOfAJobWhoseLastCheckpointIsMissing) {
   EXPECT_EQ(cluster.job(id).phase, JobPhase::recovering);
   EXPECT_EQ(cluster.await_end(id).state, JobState::succeeded);
   EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), testing::SizeIs(1));
+}
+
+TEST(Restart, OfTheHeadCompletesASpecThatAnEarlierVersionHasStored) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  cluster.script.steps = 1000;
+  const auto id = cluster.submit_job(1, {{"fault_tolerance", {{"max_restarts", 3}}}});  // the default
+  ASSERT_TRUE(cluster.await_job(id, has_begun));
+  cluster.kill_head();
+  Database(cluster.dir.path() / "now" / "weir.db", false)
+      .execute("UPDATE jobs SET spec = json_remove(spec, '$.compression.aggregation', '$.fault_tolerance')");
+  cluster.script.steps = 20;
+  cluster.start_head();
+  EXPECT_EQ(cluster.await_end(id).state, JobState::succeeded);
+  ASSERT_EQ(cluster.script.assignments.size(), 2u);
+  EXPECT_EQ(json::parse(cluster.script.assignments[1].spec), json::parse(cluster.script.assignments[0].spec));
 }
 
 TEST(Restart, OfTheHeadIsTheLastOneOfAJobThatMayHaveNoMore) {
