@@ -5,6 +5,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/thread_pool.hpp>
+#include <chrono>
 #include <csignal>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -22,6 +23,7 @@
 #include "cluster/sqlite_store.hpp"
 #include "runtime/asio.hpp"
 #include "runtime/clock.hpp"
+#include "runtime/task_group.hpp"
 #include "runtime/tcp_transport.hpp"
 #include "training/shapes.hpp"
 
@@ -31,6 +33,8 @@ namespace {
 namespace net = boost::asio;
 
 using runtime::nothrow;
+
+constexpr std::chrono::seconds publish_interval{1};  // between tries to say where the head listens
 
 struct Options {
   std::string listen = "127.0.0.1:6380";
@@ -65,6 +69,18 @@ api::Limits http_limits(std::uint64_t descriptors) {
   return limits;
 }
 
+/// Says where the head listens, which failed at first: the disk may be full. `weir up` looks for it whenever the head
+/// prints a line, and then starts its nodes.
+net::awaitable<void> publish_later(const cluster::DataDir& data_dir, std::string control, std::string http,
+                                   runtime::Clock& clock) {
+  for (;;) {
+    const bool slept = co_await clock.sleep_for(publish_interval);
+    if (!slept) co_return;
+    if (data_dir.publish_endpoints(control, http)) break;
+  }
+  say("weir head: commands on this machine find it from now on");
+}
+
 /// Serves until SIGINT or SIGTERM. Returns the exit code.
 net::awaitable<int> serve(const Settings& settings, const Options& options, cluster::DataDir& data_dir,
                           std::shared_ptr<cluster::Store> store, std::string token, std::string node_secret,
@@ -97,13 +113,18 @@ net::awaitable<int> serve(const Settings& settings, const Options& options, clus
     code = complain(server.error());
   } else {
     const std::string control = (*head)->control_address();
-    if (auto published = data_dir.publish_endpoints(control, (*server)->address()); !published) {
-      say("WARNING: commands on this machine may not find this head: " + published.error().message());
+    const std::string address = (*server)->address();
+    runtime::TaskGroup tasks(executor, "weir head");
+    if (auto published = data_dir.publish_endpoints(control, address); !published) {
+      say("WARNING: commands on this machine may not find this head, and `weir up` starts no nodes, until there is " +
+          (data_dir.path() / "endpoints.json").string() + ": " + published.error().message() + "; trying again");
+      tasks.spawn("publish endpoints", publish_later(data_dir, control, address, clock));
     }
     announce(settings, options, control, **server);
     const auto [failed, signal] = co_await signals.async_wait(nothrow);
     if (signal == SIGINT) code = ExitCode::interrupted;
     say("weir head: stopping");
+    co_await tasks.stop(clock);
     co_await (*server)->stop();
   }
   co_await (*head)->stop();

@@ -125,6 +125,17 @@ class Killed(SystemTest):
         self.assertEqual(len(self.cluster.worker_processes()), 2)
         up.kill()  # that nothing outlives it is what every test checks as it ends
 
+    def test_up_starts_its_nodes_once_the_head_can_say_where_it_is(self):
+        in_the_way = self.cluster.data_dir / "endpoints.json.new"  # the head cannot write it, as on a full disk
+        in_the_way.mkdir(parents=True)
+        up = self.cluster.weir("up", "--nodes", 1, "--listen", "127.0.0.1:0", "--data-dir", self.cluster.data_dir,
+                               "--http", "127.0.0.1:0", name="up")
+        self.cluster.node_processes["up"] = up
+        poll(lambda: "trying again" in self.cluster.output(up), 60, "no warning")
+        in_the_way.rmdir()
+        self.cluster.await_endpoints(up)
+        poll(lambda: [n["state"] for n in self.cluster.api.nodes().values()] == ["alive"], 60, "a node")
+
 
 class HeadComesLate(SystemTest):
     def test_node_waits_for_its_head_and_joins_again(self):
