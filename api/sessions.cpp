@@ -32,10 +32,7 @@ std::string Sessions::begin(std::string address, std::string agent) {
   std::string secret = id + random_hex();
   const std::lock_guard lock(mutex_);
   forget_expired();
-  if (entries_.size() >= options_.sessions_max) {
-    entries_.erase(std::min_element(entries_.begin(), entries_.end(),
-                                    [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
-  }
+  end_least_used(options_.sessions_max - 1);
   const auto now = options_.now();
   agent.resize(std::min(agent.size(), agent_bytes_max));  // a browser may send any User-Agent
   Session session{id, now, now + options_.lifetime, std::move(address), printable_line(agent)};
@@ -75,19 +72,39 @@ std::vector<Session> Sessions::list() const {
   return sessions;
 }
 
-bool Sessions::revoke(std::string_view id) {
-  const std::lock_guard lock(mutex_);
-  forget_expired();
-  const auto found = entries_.find(id);
-  if (found == entries_.end()) return false;
-  entries_.erase(found);
+Result<bool> Sessions::revoke(std::string_view id) {
+  Entries ended;
+  {
+    const std::lock_guard lock(mutex_);
+    forget_expired();
+    const auto found = entries_.find(id);
+    if (found == entries_.end()) return false;
+    ended.insert(entries_.extract(found));
+  }
+  if (auto saved = save_without(std::move(ended)); !saved) return saved.error();
   return true;
 }
 
-std::size_t Sessions::revoke_all() {
+Result<std::size_t> Sessions::revoke_all() {
+  Entries ended;
+  {
+    const std::lock_guard lock(mutex_);
+    forget_expired();
+    ended.swap(entries_);
+  }
+  const std::size_t count = ended.size();
+  if (auto saved = save_without(std::move(ended)); !saved) return saved.error();
+  return count;
+}
+
+/// Saves after these have ended. If that fails, they have not.
+Result<void> Sessions::save_without(Entries ended) {
+  auto saved = save();
+  if (saved) return saved;
   const std::lock_guard lock(mutex_);
-  forget_expired();
-  return std::exchange(entries_, {}).size();
+  entries_.merge(ended);
+  end_least_used(options_.sessions_max);  // others may have begun meanwhile
+  return saved;
 }
 
 Result<void> Sessions::load() {
@@ -104,7 +121,7 @@ Result<void> Sessions::load() {
   const Error bad{Errc::malformed, options_.file.string() + " is not a list of sessions"};
   const auto listed = nlohmann::json::parse(text, nullptr, false);
   if (!listed.is_array()) return bad;
-  std::map<std::string, Entry, std::less<>> entries;
+  Entries entries;
   for (const auto& one : listed) {
     if (!one.is_object()) return bad;
     for (const char* name : {"id", "mac", "token", "address", "agent"})
@@ -151,6 +168,14 @@ std::string Sessions::mac_of(std::string_view secret) const {
 }
 
 std::string Sessions::token_mark() const { return mac_hex(options_.token, "weir token of sessions"); }
+
+/// Ends sessions until there are no more than `most`.
+void Sessions::end_least_used(std::size_t most) {
+  while (entries_.size() > most) {
+    entries_.erase(std::min_element(entries_.begin(), entries_.end(),
+                                    [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+  }
+}
 
 void Sessions::forget_expired() {
   const auto now = options_.now();

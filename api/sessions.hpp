@@ -53,10 +53,11 @@ class Sessions {
   /// The valid sessions, newest first.
   std::vector<Session> list() const;
 
-  /// Ends a session. Returns false if there is none with this id.
-  bool revoke(std::string_view id);
-  /// Ends all sessions and returns how many there were.
-  std::size_t revoke_all();
+  /// Ends a session, also in the file. Returns false if there is none with this id. Blocks on the disk. Fails with: as
+  /// save(); then the session goes on, since the file would bring it back at the next start.
+  Result<bool> revoke(std::string_view id);
+  /// The same for all sessions; returns how many there were.
+  Result<std::size_t> revoke_all();
 
   std::chrono::seconds lifetime() const { return options_.lifetime; }
 
@@ -73,15 +74,19 @@ class Sessions {
     mutable Session::Time used;  ///< last by its browser, as far as this process knows
   };
 
+  using Entries = std::map<std::string, Entry, std::less<>>;  // by id
+
   std::string mac_of(std::string_view secret) const;
   /// What the file has of the token, by which a later run knows whether it is still the same.
   std::string token_mark() const;
   void forget_expired();
+  void end_least_used(std::size_t most);
+  Result<void> save_without(Entries ended);
 
   Options options_;
-  mutable std::mutex file_mutex_;                      ///< one save at a time, the newest state last
-  mutable std::mutex mutex_;                           ///< guards entries_
-  std::map<std::string, Entry, std::less<>> entries_;  ///< by id
+  mutable std::mutex file_mutex_;  ///< one save at a time, the newest state last
+  mutable std::mutex mutex_;       ///< guards entries_
+  Entries entries_;
 };
 
 }  // namespace weir::api

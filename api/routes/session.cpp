@@ -53,16 +53,17 @@ nlohmann::json to_json(const Session& session, const std::optional<std::string>&
           {"current", current == session.id}};
 }
 
-/// Writes the sessions to their file, on the executor for blocking work.
-net::awaitable<Result<void>> save_sessions(Services& services) {
-  auto save = [&sessions = services.access.sessions()] { return sessions.save(); };
-  co_return co_await cluster::run_on(services.blocking, std::move(save));
-}
-
 /// A browser may log in while the disk is full: its session then ends with this process.
 net::awaitable<void> keep_new_session(Services& services) {
-  const auto saved = co_await save_sessions(services);
+  auto save = [&sessions = services.access.sessions()] { return sessions.save(); };
+  const auto saved = co_await cluster::run_on(services.blocking, std::move(save));
   if (!saved) spdlog::warn("a new session will not outlive this head: {}", saved.error().message());
+}
+
+/// Ends one session, on the executor for blocking work.
+net::awaitable<Result<bool>> revoke(Services& services, std::string id) {
+  auto end = [&sessions = services.access.sessions(), id = std::move(id)] { return sessions.revoke(id); };
+  co_return co_await cluster::run_on(services.blocking, std::move(end));
 }
 
 }  // namespace
@@ -83,10 +84,10 @@ net::awaitable<Reply> create_session(Services& services, const Request& request)
 }
 
 net::awaitable<Reply> delete_session(Services& services, const Request& request) {
-  if (const auto id = services.access.session_of(request)) services.access.sessions().revoke(*id);
-  // Also if there is no such session any more: an earlier request may have ended it while the disk was full.
-  const auto saved = co_await save_sessions(services);
-  if (!saved) co_return problem(saved.error());
+  if (const auto id = services.access.session_of(request)) {
+    const auto revoked = co_await revoke(services, *id);
+    if (!revoked) co_return problem(revoked.error());
+  }
   co_return no_content().with("Set-Cookie", services.access.expired_cookie());
 }
 
@@ -107,18 +108,17 @@ net::awaitable<Reply> list_sessions(Services& services, const Request& request) 
 
 net::awaitable<Reply> revoke_session(Services& services, const Request& request) {
   const auto& id = request.parameter("id");
-  const bool revoked = services.access.sessions().revoke(id);
-  const auto saved = co_await save_sessions(services);  // also if it is not known any more, as above
-  if (!saved) co_return problem(saved.error());
-  if (!revoked) co_return problem(404, "there is no session " + id);
+  const auto revoked = co_await revoke(services, id);
+  if (!revoked) co_return problem(revoked.error());
+  if (!*revoked) co_return problem(404, "there is no session " + id);
   co_return no_content();
 }
 
 net::awaitable<Reply> revoke_sessions(Services& services, const Request&) {
-  const auto count = services.access.sessions().revoke_all();
-  const auto saved = co_await save_sessions(services);
-  if (!saved) co_return problem(saved.error());
-  co_return json_reply(200, {{"revoked", count}});
+  auto revoke_all = [&sessions = services.access.sessions()] { return sessions.revoke_all(); };
+  const auto count = co_await cluster::run_on(services.blocking, std::move(revoke_all));
+  if (!count) co_return problem(count.error());
+  co_return json_reply(200, {{"revoked", *count}});
 }
 
 }  // namespace weir::api

@@ -64,12 +64,27 @@ TEST_F(SessionsTest, TheFileIsPrivateAndHoldsNoSecret) {
 TEST_F(SessionsTest, RevokedStaysRevokedAfterARestart) {
   auto sessions = make();
   const auto secret = sessions.begin("", "");
-  EXPECT_TRUE(sessions.revoke(*sessions.find(secret)));
-  EXPECT_FALSE(sessions.find(secret));
   ASSERT_TRUE(sessions.save());
+  EXPECT_TRUE(sessions.revoke(*sessions.find(secret)).value());
+  EXPECT_FALSE(sessions.find(secret));
   auto again = make();
   ASSERT_TRUE(again.load());
   EXPECT_FALSE(again.find(secret));
+}
+
+TEST_F(SessionsTest, WhatCannotBeTakenOutOfTheFileGoesOn) {
+  auto sessions = make();
+  const auto secret = sessions.begin("", "");
+  ASSERT_TRUE(sessions.save());
+  const auto id = sessions.find(secret).value();
+  const auto aside = folder_.string() + "-aside";
+  std::filesystem::rename(folder_, aside);
+  EXPECT_FALSE(sessions.revoke(id));
+  EXPECT_FALSE(sessions.revoke_all());
+  EXPECT_TRUE(sessions.find(secret));
+  std::filesystem::rename(aside, folder_);
+  EXPECT_EQ(sessions.revoke_all().value(), 1u);
+  EXPECT_FALSE(sessions.revoke(id).value()) << "it has ended";
 }
 
 TEST_F(SessionsTest, OneTooManyEndsTheOneThatWasNotUsedForLongest) {
