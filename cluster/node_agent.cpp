@@ -32,6 +32,11 @@ constexpr std::size_t chunk_max = 64 << 10;  // of the output of one worker, in 
 constexpr std::size_t batch_max = 4 << 20;   // of that of all
 constexpr std::size_t last_output_max = 4 << 10;
 
+/// What a head answers that has no check_version() yet. By the text: an actor that stops is not found, either.
+bool is_of_older_head(const Error& error) {
+  return error.code == Errc::not_found && error.context.find("no such method") != std::string::npos;
+}
+
 bool fenced(const Error& error) { return error.code == Errc::conflict || error.code == Errc::not_found; }
 
 }  // namespace
@@ -110,6 +115,10 @@ net::awaitable<Result<AgentActor::Lease>> AgentActor::ask_to_join(runtime::PeerI
   lease.membership = system().find<protocol::Membership>(head, "membership");
   const auto membership = lease.membership.within(call_limit);
   auto same = co_await membership.call<&protocol::Membership::check_version>(options_.name, options_.version);
+  if (!same && is_of_older_head(same.error())) {
+    co_return Error{Errc::unsupported, "the head is of an older weir than this node, which is of " + options_.version +
+                                           "; install the same version on both"};
+  }
   if (!same) co_return same.error();
   lease.host = options_.host.empty() ? host_towards(head) : options_.host;
   lease.answered = clock().now();

@@ -5,6 +5,7 @@
 
 #include "base/errc.hpp"
 #include "cluster/host.hpp"
+#include "protocol/accounts.hpp"
 #include "protocol/worker_environment.hpp"
 #include "tests/cluster/fake_cluster.hpp"
 
@@ -90,6 +91,43 @@ TEST(Node, AWrongSecretIsHopeless) {
   EXPECT_EQ(ended.error().code, Errc::unauthenticated);
   EXPECT_TRUE(cluster.simulation.run(cluster.head->nodes())->empty());
   cluster.simulation.run(node.stop());
+}
+
+/// Of a head from before nodes asked whether their version may join.
+struct OldMembership {
+  static constexpr std::string_view type_name = "membership";
+  virtual ~OldMembership() = default;
+  virtual net::awaitable<Result<void>> join() = 0;
+  static constexpr auto methods() { return runtime::methods<runtime::Method<&OldMembership::join, "join">>(); }
+};
+
+class OldHead final : public runtime::Actor<OldMembership> {
+ public:
+  net::awaitable<Result<void>> join() override { co_return Error{Errc::malformed, "arguments"}; }
+};
+
+TEST(Node, AnOlderHeadIsHopeless) {
+  runtime::testing::Simulation simulation(1);
+  runtime::ActorSystem head({.name = "head",
+                             .executor = simulation.executor(),
+                             .clock = simulation.clock(),
+                             .transport = simulation.transport(),
+                             .secret = "secret",
+                             .account = std::string(protocol::accounts::node)});
+  ASSERT_TRUE(head.spawn<OldHead>("membership"));
+  ASSERT_TRUE(head.listen(runtime::Endpoint("head", 1)));
+  runtime::testing::FakeProcessSpawner spawner;
+  NodeOptions options;
+  options.head = "head:1";
+  options.secret = "secret";
+  options.name = options.host = "a";
+  options.version = "test";
+  Node node(std::move(options), simulation.executor(), simulation.clock(), simulation.transport(), spawner);
+  const auto ended = simulation.run(node.run());
+  EXPECT_EQ(ended.error().code, Errc::unsupported);
+  EXPECT_THAT(ended.error().context, HasSubstr("the head is of an older weir"));
+  simulation.run(node.stop());
+  simulation.run(head.stop());
 }
 
 TEST(Node, ADrainedNodeFinishesWhatItHasAndTakesNothingNew) {
