@@ -19,11 +19,10 @@ EventSource::~EventSource() { --open_streams_; }
 net::awaitable<Result<std::string>> EventSource::next() {
   if (finished_ || !admitted()) co_return std::string();
   if (!begun_) {
-    // So that the header and these lines reach the client before the first event, and a client that loses the
-    // connection before that misses nothing.
+    // So that the header and a place reach the client before the first item: one that loses the connection before that
+    // misses nothing.
     begun_ = true;
-    place_ = subscription_->place();
-    co_return "id: " + std::to_string(place_) + "\nretry: 1000\n\n";
+    co_return "retry: 1000\n" + beat(subscription_->place());
   }
   const bool ending = end_ || options_.ended_job;
   const auto patience = ending ? options_.log_patience : options_.heartbeat;
@@ -34,10 +33,14 @@ net::awaitable<Result<std::string>> EventSource::next() {
   if (!admitted()) co_return std::string();
   if (batch->reset || !batch->items.empty()) co_return write(std::move(*batch));
   if (ending) co_return terminal_record();
-  // An event, since a browser does not show comments: a page must see whether its connection is dead. Its id keeps the
-  // place of a stream without events of its own from growing too old.
-  place_ = batch->sequence;
-  co_return "id: " + std::to_string(place_) + "\nevent: beat\ndata: {}\n\n";
+  co_return beat(batch->sequence);
+}
+
+/// An event, since a browser shows a page neither comments nor an id alone: a page must see whether its connection is
+/// dead. Its id keeps the place of a stream without events of its own from growing too old.
+std::string EventSource::beat(std::uint64_t place) {
+  place_ = place;
+  return "id: " + std::to_string(place_) + "\nevent: beat\ndata: {}\n\n";
 }
 
 std::string EventSource::write(cluster::Subscription::Batch batch) {
@@ -60,6 +63,8 @@ std::string EventSource::write(cluster::Subscription::Batch batch) {
     }
     text += event(item);
   }
+  // Transient items tell no place, and may come so often that there is no other beat.
+  if (!end_ && !finished_ && batch.sequence > place_) text += beat(batch.sequence);
   // There is only the end, which is held back: send a comment while waiting for the log.
   return text.empty() ? ": ending\n\n" : text;
 }

@@ -41,6 +41,7 @@ class EventSource final : public BodySource {
 
  private:
   bool admitted() const { return !options_.admitted || options_.admitted(); }
+  std::string beat(std::uint64_t place);
   std::string write(cluster::Subscription::Batch batch);
   std::string event(const cluster::StreamItem& item);
   std::string terminal_record();

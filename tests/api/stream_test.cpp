@@ -21,7 +21,7 @@ class StreamTest : public ServerTest {
     EXPECT_NE(header.find(" 200 "), std::string::npos) << header;
     EXPECT_NE(header.find("Content-Type: text/event-stream"), std::string::npos) << header;
     const auto begin = wire->until("\n\n");
-    EXPECT_TRUE(begin.starts_with("id: ") && begin.ends_with("\nretry: 1000\n\n")) << begin;
+    EXPECT_TRUE(begin.starts_with("retry: 1000\nid: ") && begin.ends_with("\nevent: beat\ndata: {}\n\n")) << begin;
     return wire;
   }
 
@@ -76,10 +76,10 @@ TEST_F(StreamTest, BeginsWithItsPlace) {
   on_head([] {});  // after which they are published
   Wire wire(port());
   wire.send(text("GET", "/api/v1/stream?topics=jobs"));
-  wire.until("id: 3\nretry: 1000\n\n");
+  wire.until("retry: 1000\nid: 3\nevent: beat\ndata: {}\n\n");
   Wire behind(port());
   behind.send(text("GET", "/api/v1/stream?topics=jobs&last_event_id=2"));
-  behind.until("id: 2\nretry: 1000\n\n");
+  behind.until("retry: 1000\nid: 2\nevent: beat\ndata: {}\n\n");
 }
 
 TEST_F(StreamTest, SilentStreamBeatsAndKeepsUpWithWhatItDidNotAskFor) {
@@ -177,7 +177,7 @@ TEST_F(StreamTest, StoppingEndsEveryStreamAsAWholeOne) {
   for (int i = 0; i < 100; ++i) {
     wires.push_back(std::make_unique<Wire>(port()));
     wires.back()->send(text("GET", "/api/v1/stream?topics=jobs"));
-    wires.back()->until("retry: 1000\n\n");
+    wires.back()->until("event: beat\ndata: {}\n\n");
   }
   Wire idle(port());
   idle.send(text("GET", "/healthz"));

@@ -10,7 +10,7 @@ from cluster import SystemTest
 
 SILENT = 1200
 STREAMS = 800
-STREAM_BEGINS = b"retry: 1000\n\n"
+STREAM_BEGINS = b"event: beat\ndata: {}\n\n"
 LAST_CHUNK = b"0\r\n\r\n"
 # The head starts with the limit of open files that shells usually give, which is too low for this crowd.
 USUAL_LIMIT = ["sh", "-c", 'ulimit -Sn 1024 && exec "$@"', "sh"]

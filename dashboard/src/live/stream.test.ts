@@ -134,6 +134,20 @@ describe('LiveStream', () => {
     expect(page.freshened).toBe(2);
   });
 
+  it('goes on from the place that the stream began with, before any record', async () => {
+    const page = new Page(['jobs']);
+    stream.follow(page);
+    await settle();
+    wire().open();
+    wire().send('beat', 5, {});
+    wire().fail(false);
+    wire().open();
+    expect(page.freshened).toBe(1);
+    wire().fail(true);
+    await vi.advanceTimersByTimeAsync(1000);
+    expect(wire().url).toContain('last_event_id=5');
+  });
+
   it('tries again by itself after a refusal, ever more rarely, and asks why', async () => {
     stream.follow(new Page(['jobs']));
     await settle();
