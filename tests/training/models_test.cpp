@@ -1,6 +1,7 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 #include <gtest/gtest.h>
+#include <torch/autograd.h>
 #include <torch/nn/modules/rnn.h>
 #include <torch/types.h>
 #include <torch/utils.h>
@@ -35,6 +36,26 @@ TEST(LeNet, HasTheParametersOfThePapers) {
   const auto model = make_model("lenet", nullptr, fashion, 1).value();
   EXPECT_EQ(parameters_of(*model), 431'080);
   EXPECT_EQ(model->forward(torch::zeros({2, 1, 28, 28})).sizes(), (std::vector<std::int64_t>{2, 10}));
+}
+
+// Some versions of oneDNN are wrong where the channels are no whole number of blocks (convolutions.hpp).
+TEST(LeNet, HasConvolutionsThatAreRight) {
+  ASSERT_TRUE(make_model("lenet", nullptr, fashion, 1));
+  const auto random = at::detail::createCPUGenerator(3);
+  for (const std::int64_t channels : {1, 16, 20, 24, 50}) {
+    const auto image = torch::randn({4, channels, 12, 12}, random).set_requires_grad(true);
+    const auto weight = torch::randn({50, channels, 5, 5}, random).set_requires_grad(true);
+    const auto columns = at::im2col(image, {5, 5}, {1, 1}, {0, 0}, {1, 1});
+    const auto expected = weight.flatten(1).matmul(columns).view({4, 50, 8, 8});
+    const auto found = torch::conv2d(image, weight);
+    EXPECT_TRUE(found.allclose(expected, 1e-3, 1e-3)) << channels;
+    const auto gradients = torch::autograd::grad({found.square().sum()}, {image, weight});
+    const auto wanted = torch::autograd::grad({expected.square().sum()}, {image, weight});
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const double scale = wanted[i].abs().max().item<double>();
+      EXPECT_TRUE(gradients[i].allclose(wanted[i], 1e-3, 1e-3 * scale)) << channels << ", gradient " << i;
+    }
+  }
 }
 
 TEST(CifarResNet, HasTheParametersOfThePaper) {

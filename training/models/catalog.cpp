@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include "base/errc.hpp"
+#include "training/models/convolutions.hpp"
 #include "training/models/list.hpp"
 #include "training/thrown.hpp"
 
@@ -16,6 +17,7 @@ const ModelCatalog& models() {
 
 Result<std::unique_ptr<Model>> make_model(std::string_view name, const nlohmann::json& params,
                                           const ExampleShape& shape, std::uint64_t seed, at::Device device) {
+  if (device.is_cpu()) (void)leaves_out_onednn();
   auto model = models().make(name, params, shape, at::detail::createCPUGenerator(seed));
   if (!model || device.is_cpu()) return model;
   try {
