@@ -75,12 +75,17 @@ TEST(Program, AnUnknownCommandIsNamedWithTheOneThatWasMeant) {
   EXPECT_EQ(weir({"job", "--help"}).code, 0);
 }
 
+// The words are CLI11's: those of later versions are "not in range [1 - 1000000]".
 TEST(Program, ABadNumberIsToldInAFewWords) {
-  EXPECT_THAT(weir({"job", "list", "--limit", "0"}).err, HasSubstr("Value 0 not in range 1 to 1000000\n"));
-  EXPECT_THAT(weir({"actor", "list", "--limit", "-1"}).err, HasSubstr("Value -1 not in range 1 to 1000000\n"));
+  const auto said = [](const char* value, const char* least, const char* most) {
+    return ::testing::ContainsRegex(std::string("Value ") + value + " not in range .?" + least + " (to|-) " + most +
+                                    ".?\n");
+  };
+  EXPECT_THAT(weir({"job", "list", "--limit", "0"}).err, said("0", "1", "1000000"));
+  EXPECT_THAT(weir({"actor", "list", "--limit", "-1"}).err, said("-1", "1", "1000000"));
   const Outcome worker = weir({"job", "logs", "J1", "--worker", "x"});
   EXPECT_EQ(worker.code, 2);
-  EXPECT_THAT(worker.err, HasSubstr("Value x not in range 0 to 65535\n"));
+  EXPECT_THAT(worker.err, said("x", "0", "65535"));
 }
 
 TEST_F(Spec, WhatIsNoSpecIsNamed) {

@@ -31,7 +31,7 @@ inline nlohmann::json test_catalog() {
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "ratio": {"type": "number", "exclusiveMinimum": 0, "maximum": 1, "default": 0.001},
          "warmup_epochs": {"type": "number", "minimum": 0, "default": 1}}}},
-      {"name": "powersgd", "summary": "", "owners_misfit": "it keeps what was sent before",
+      {"name": "powersgd", "summary": "", "traits": {}, "owners_misfit": "it keeps what was sent before",
        "default_memory": "none", "memories": ["none"], "memory_misfits": {},
        "params": {"type": "object", "additionalProperties": false, "properties": {
          "start_step": {"type": "integer", "minimum": 0, "default": 10}}}}],
