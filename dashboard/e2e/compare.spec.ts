@@ -187,7 +187,7 @@ test('deep link: all of what is shown; a reload shows the same', async ({ page, 
   await page.mouse.move(box.x + box.width * 0.6, box.y + 60, { steps: 5 });
   await page.mouse.up();
   await expect(page).toHaveURL(/zoom=/);
-  await expect.poll(() => head.requests.at(-1)).toMatch(/from=\d+.*&to=\d+/);
+  await expect.poll(() => seriesReads(head).at(-1)).toMatch(/from=\d+.*&to=\d+/);
   await page.reload();
   await shown();
   await expect(page.getByRole('button', { name: 'Show all' })).toBeVisible();
