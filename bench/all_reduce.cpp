@@ -3,15 +3,13 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <bit>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
-#include <random>
 #include <regex>
 
 #include "base/errc.hpp"
+#include "bench/normal_numbers.hpp"
 #include "collectives/topologies/catalog.hpp"
 
 namespace weir::bench {
@@ -39,24 +37,6 @@ double cpu_seconds() {
     return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
   };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-/// Numbers as a gradient has them: a slow line carries those in fewer bytes than they have (collectives/packing.hpp).
-std::vector<float> normal_numbers(std::size_t count, std::uint32_t rank) {
-  std::mt19937 random(rank);
-  std::normal_distribution<float> normal(0, 1e-3F);
-  std::vector<float> values(count);
-  for (float& value : values) value = normal(random);
-  return values;
-}
-
-/// Sums grow from round to round, after the first by the number of ranks: gives them their first size back, now and
-/// then.
-void keep_finite(std::vector<float>& values, std::uint32_t round, std::size_t ranks) {
-  const auto every = static_cast<std::uint32_t>(64 / std::bit_width(ranks));
-  if ((round + 1) % every != 0) return;
-  const auto scale = static_cast<float>(std::pow(static_cast<double>(ranks), -static_cast<double>(every)));
-  for (float& value : values) value *= scale;
 }
 
 /// All rounds in one task, so that what is measured is the collective and not how a thread hands it over.

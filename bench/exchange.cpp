@@ -23,6 +23,7 @@
 
 #include "base/bytes.hpp"
 #include "bench/exchange_step.hpp"
+#include "bench/normal_numbers.hpp"
 #include "collectives/topologies/catalog.hpp"
 #include "collectives/transports/mesh.hpp"
 #include "training/exchange/auto_plan.hpp"
@@ -208,9 +209,11 @@ class BareOperation {
       : case_(c),
         group_(group),
         topology_(*collectives::find_topology(c.topology)),
-        values_(c.ranks, std::vector<float>(c.bytes / sizeof(float))),
+        rounds_(c.ranks),
         payload_(c.bytes, std::byte{1}),
-        gathered_(c.ranks, {.payloads = {}, .bytes_max = c.bytes}) {}
+        gathered_(c.ranks, {.payloads = {}, .bytes_max = c.bytes}) {
+    for (std::uint32_t r = 0; r < c.ranks; ++r) values_.push_back(normal_numbers(c.bytes / sizeof(float), r));
+  }
 
   void operator()(std::uint32_t rank) {
     Fabric& fabric = *group_[rank];
@@ -221,13 +224,15 @@ class BareOperation {
       co_return co_await collective->all_reduce(buffer, collectives::ReduceOp::sum, Subject());
     });
     done.value();
+    if (case_.name != "all_gather") keep_finite(values_[rank], rounds_[rank]++, case_.ranks);
   }
 
  private:
   const Case& case_;
   const Group& group_;
   const collectives::TopologyType& topology_;
-  std::vector<std::vector<float>> values_;
+  std::vector<std::vector<float>> values_;  ///< by rank
+  std::vector<std::uint32_t> rounds_;       ///< so far, by rank
   const Bytes payload_;
   std::vector<collectives::Gathered> gathered_;
 };

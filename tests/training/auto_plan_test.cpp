@@ -24,6 +24,7 @@ struct Case {
   std::uint32_t ranks = 3;
   std::uint32_t ranks_per_host = 1;
   std::optional<GroupLinks> links = {};  ///< instead of measuring them
+  std::optional<GroupLinks> links_of_rank_1 = {};
   BucketSizes bucket_sizes = {};
 };
 
@@ -70,7 +71,8 @@ Outcome train(const Case& of, collectives::Fabric& fabric, std::uint64_t steps, 
   Exchange::Options options{
       .seed = 5, .course = {.epochs = 4}, .bucket_sizes = of.bucket_sizes, .topology = {.name = "auto"}};
   options.make_compression = [&of] { return compression(of); };
-  if (of.links) options.measure_links = [&of](collectives::Fabric&) { return *of.links; };
+  const auto links = fabric.rank() == 1 && of.links_of_rank_1 ? of.links_of_rank_1 : of.links;
+  if (links) options.measure_links = [links](collectives::Fabric&) { return *links; };
   Exchange exchange(parameters, compression(of), fabric, options);
   GradientTrigger gradients(exchange, parameters);
   if (before != nullptr) {
@@ -238,6 +240,18 @@ TEST(AutoPlan, SendsPayloadsOfHostsByOwnersWhereThereAreMany) {
   EXPECT_EQ(bucket.topology, "two_hop");
   EXPECT_EQ(bucket.form, "coded");
   EXPECT_EQ(outcomes[0].plans.front().buckets.back().topology, "hierarchical");
+}
+
+// Each message takes a second to rank 1, and each byte to the others.
+TEST(AutoPlan, RanksThatDisagreeAboutThePlansSayWhichOneDiffers) {
+  const GroupLinks narrow{.links = {.latency_seconds = 1e-9, .seconds_per_byte = 1}, .hosts = {}};
+  const GroupLinks far{.links = {.latency_seconds = 1, .seconds_per_byte = 1e-12}, .hosts = {}};
+  const Case of{.compressor = "none", .params = {}, .ranks = 5, .links = narrow, .links_of_rank_1 = far};
+  for (const Outcome& outcome : train_all(of, 1)) {
+    EXPECT_NE(outcome.failure.find("the plans of the exchange of rank 1 differ from those of rank 0"),
+              std::string::npos)
+        << outcome.failure;
+  }
 }
 
 TEST(AutoPlan, WhatIsMeasuredWithIsOfNoBucket) {

@@ -17,7 +17,7 @@ Result<void> agree_on_largest(collectives::Fabric& fabric, std::span<float> numb
 Result<void> add_up(collectives::Fabric& fabric, std::span<float> numbers);
 
 /// Checks that all ranks have the same hash of `what` ("parameters"), except for those that have none. Fails with:
-/// conflict (names a rank that differs), and with what the group fails with.
+/// conflict, on all ranks (names one that differs from most), and with what the group fails with.
 Result<void> expect_equal(collectives::Fabric& fabric, std::optional<std::uint64_t> hash, const std::string& what);
 
 }  // namespace weir::training

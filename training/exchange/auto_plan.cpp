@@ -15,8 +15,6 @@
 namespace weir::training {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// Steps of a window that do not count: buffers grow, and the last plan's messages are still in the caches.
 constexpr std::size_t skipped_steps = 2;
 constexpr std::size_t trial_steps = 8;
@@ -44,11 +42,12 @@ std::string milliseconds(double seconds) {
 }  // namespace
 
 AutoPlan::AutoPlan(collectives::Fabric& fabric, const RoundSetting& setting, MakeCompression make_compression,
-                   MeasureLinks measure_links)
+                   MeasureLinks measure_links, Now now)
     : fabric_(fabric),
       setting_(setting),
       make_compression_(std::move(make_compression)),
-      measure_links_(std::move(measure_links)) {
+      measure_links_(std::move(measure_links)),
+      now_(std::move(now)) {
   const auto traits = setting.compression.compressor->traits();
   situation_.ranks = setting.ranks;
   situation_.must_be_coded = traits.must_be_coded();
@@ -73,17 +72,17 @@ Result<bool> AutoPlan::start(const Step& step, std::span<const std::vector<Bucke
   if (auto measured = measure(step); !measured) return measured.error();
   if (auto planned = plan_trials(); !planned) return planned.error();
   follow(0, step.number, "the fastest by the model");
-  last_ = Clock::now();
+  last_ = now_();
   return true;
 }
 
 Result<bool> AutoPlan::before(const Step& step, double waited_seconds) {
-  const auto now = Clock::now();
+  const auto now = now_();
   const double seconds = std::chrono::duration<double>(now - last_).count();
   last_ = now;
   if (measured_in_warmup_ && !warms_up(step)) {
     auto left = leave_warmup(step);
-    last_ = Clock::now();
+    last_ = now_();
     if (!left) return left.error();
     return true;
   }
@@ -95,7 +94,7 @@ Result<bool> AutoPlan::before(const Step& step, double waited_seconds) {
   computations_.push_back(seconds - waited_seconds);
   if (steps_.size() < (settled_ ? settled_steps : trial_steps)) return false;
   auto judged = judge(step);
-  last_ = Clock::now();
+  last_ = now_();
   if (!judged) return judged.error();
   return true;
 }

@@ -44,9 +44,12 @@ class AutoPlan {
   /// Measures the links: measure_links(), or what stands in for it.
   using MeasureLinks = std::function<Result<GroupLinks>(collectives::Fabric&)>;
 
+  /// By which steps are timed.
+  using Now = std::function<std::chrono::steady_clock::time_point()>;
+
   /// `setting` must outlive this object.
   AutoPlan(collectives::Fabric& fabric, const RoundSetting& setting, MakeCompression make_compression,
-           MeasureLinks measure_links);
+           MeasureLinks measure_links, Now now = std::chrono::steady_clock::now);
 
   /// To be called before the first step. `layouts`: each a list of buckets of the same parameters, of which number
   /// `layout` is in use. `together`: as Situation. Returns whether it has communicated. Fails with what the group, the
@@ -85,6 +88,7 @@ class AutoPlan {
   const RoundSetting& setting_;
   const MakeCompression make_compression_;
   const MeasureLinks measure_links_;
+  const Now now_;
   std::vector<std::vector<Bucket>> layouts_;
   std::size_t kept_layout_ = 0;         ///< of the last plan that was followed after trials; before, the first one
   std::vector<BucketLoad> parameters_;  ///< what each parameter asks for
