@@ -80,6 +80,10 @@ def spread(values: list[float], form: str) -> str:
     return f"{middle} ({min(values):{form}} to {max(values):{form}})" if len(values) > 1 else middle
 
 
+def listed(words: list[str]) -> str:
+    return ", ".join(words[:-1]) + f" and {words[-1]}" if len(words) > 1 else words[0]
+
+
 def curves(runs_by_name: dict[str, list[dict]], seconds: list[float]) -> tuple[dict, dict]:
     """For plots.Lines: the median of the runs' accuracies in % at those moments, and the smallest and the largest. A
     curve ends where the first of its runs does."""

@@ -10,11 +10,12 @@ import argparse
 import re
 import statistics
 import sys
+import textwrap
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from accuracy_runs import Runs, accuracy_of, curves, seconds_to, spread
+from accuracy_runs import Runs, accuracy_of, curves, listed, seconds_to, spread
 from choices import several_of
 from four_hosts import ROOT, WORKERS, FourHosts, complaint
 from local_cluster import exit_on_signals
@@ -172,6 +173,54 @@ def table(runs: Runs, model: str, rate: str) -> str:
     return "\n".join(lines)
 
 
+GOAL_TIMES = 10  # sooner than DDP
+GOAL_POINTS = 0.5  # below `none` at the end, at most
+
+
+def goal(runs: Runs, model: str, rate: str) -> str:
+    """With which methods a model reaches the goal, and by how much the others miss it. Empty if DDP has not come to the
+    accuracy, or if there is nothing beside it."""
+    of = lambda method, at=rate: runs.of(model=model, rate=at, method=method)
+    time_of = lambda method: statistics.median(
+        seconds_to(run["accuracy"], MODELS[model].target) or float("inf") for run in of(method))
+    if not of("DDP") or time_of("DDP") == float("inf"):
+        return ""
+    times = {m: time_of("DDP") / time_of(m) for m in METHODS if m != "DDP" and of(m)}
+    ends = {m: statistics.median(final(run["accuracy"]) for run in of(m, WHOLE)) for m in times if of(m, WHOLE)}
+    away = {m: end - ends["none"] for m, end in ends.items() if "none" in ends}
+    below = [m for m in times if away.get(m, 0) < -GOAL_POINTS]
+    met = [m for m in times if times[m] >= GOAL_TIMES and m in away and m not in below]
+    others = sorted((times[m], m) for m in times if m not in met)
+    if not others:
+        return ""
+    nearest, least = others[-1], others[0]
+    words = [f"{MODELS[model].title.split(',')[0]}:"]
+    if met:
+        words += ["reached with", listed([f"`{m}` ({times[m]:.1f} times, {away[m]:+.2f} points)" for m in met]) + ",",
+                  f"missed with the others, which are {least[0]:.1f} (`{least[1]}`) to {nearest[0]:.1f} times "
+                  f"(`{nearest[1]}`) sooner."]
+    else:
+        words += [f"missed in every way. The soonest is `{nearest[1]}`, {nearest[0]:.1f} times."]
+    if below:
+        words += ["Too far below `none` end", listed([f"`{m}` ({away[m]:+.2f} points)" for m in below]) + "."]
+    step_of = lambda run: run["accuracy"][-1][0] / run["steps"]
+    shortest, way, at = min((statistics.median(map(step_of, of(m, r))), m, r)
+                            for m in times for r in RATES if of(m, r))
+    ddp = statistics.median(map(step_of, of("DDP")))
+    if ddp / shortest < GOAL_TIMES:
+        words += [f"A step of DDP takes {ddp:.3f} s, and the shortest of all {shortest:.3f} s (`{way}`, {RATES[at]}), "
+                  "hardly any of which goes to the line: with as many steps as DDP no training here can be "
+                  f"more than {ddp / shortest:.1f} times sooner, however little it sends."]
+    return textwrap.fill("- " + " ".join(words), 119, subsequent_indent="  ", break_long_words=False,
+                         break_on_hyphens=False)
+
+
+GOAL = f"""## The goal
+
+At 100 Mbit/s at least {GOAL_TIMES} times sooner than DDP to the same accuracy, and at the end, which is that of the
+trainings at {RATES[WHOLE]}, no more than {GOAL_POINTS} points below `none`.
+"""
+
 HEAD = f"""# Time to accuracy
 
 `make time-to-accuracy` writes this page; the runs are in [time_to_accuracy.jsonl](time_to_accuracy.jsonl).
@@ -198,6 +247,10 @@ of the time of their steps.
 
 def write_document(runs: Runs) -> None:
     parts, panels = [HEAD], []
+    if reached := [words for model in MODELS if (words := goal(runs, model, "100mbit"))]:
+        parts.append(GOAL + "\n" + "\n".join(reached) + "\n")
+        if len({run["seed"] for run in runs.all}) == 1:
+            parts.append("All of this is with one seed.\n")
     for model, of_model in MODELS.items():
         for rate in RATES:
             found = {method: of for method in METHODS if (of := runs.of(model=model, rate=rate, method=method))}
