@@ -13,14 +13,15 @@ import argparse
 import math
 import statistics
 import sys
+import textwrap
 import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from accuracy_runs import (Runs, accuracy_of, curves, end_of, mean_over_time, over_time, seconds_to,  # noqa: E402
-                           spread)
+from accuracy_runs import (Runs, accuracy_of, curves, end_of, listed, mean_over_time, over_time,  # noqa: E402
+                           seconds_to, spread)
 from choices import several_of  # noqa: E402
 from local_cluster import Broken, Cluster, exit_on_signals  # noqa: E402
 from plots import Bars, Lines, write_plots  # noqa: E402
@@ -173,6 +174,20 @@ def table(runs: Runs, partition: str) -> str:
     return "\n".join(lines)
 
 
+def of_edges(runs: Runs, partition: str) -> str:
+    """Which of the chosen rates are the first or the last of the list. Empty if none is."""
+    rates = {m: chosen_rate(runs, m, partition) for m in by_method(runs, partition) if m not in RATE_LIKE}
+    named = [f"the {which} for {listed([f'`{m}`' for m in found])}" for which, edge in
+             (("largest", max(RATES)), ("smallest", min(RATES))) if (found := [m for m in rates if rates[m] == edge])]
+    if not named:
+        return ""
+    words = ("Of the learning rates that were tried, the one with which the accuracy was reached first is "
+             f"{' and '.join(named)}: beyond it, where none was tried, such a way might come to it sooner.")
+    if rates.get("sync") == max(RATES):
+        words += " With a better rate for `sync` the others would gain less over it than the table says."
+    return textwrap.fill(words, 119, break_on_hyphens=False)
+
+
 def plot(runs: Runs) -> None:
     panels: list[Lines | Bars] = []
     for partition, words in PARTITIONS.items():
@@ -193,7 +208,8 @@ def plot(runs: Runs) -> None:
 
 def write_document(runs: Runs) -> None:
     """Unless there is nothing to show yet."""
-    sections = [f"## Examples {words}\n\n{table(runs, partition)}\n"
+    parts = lambda partition, words: (f"## Examples {words}", table(runs, partition), of_edges(runs, partition))
+    sections = ["\n\n".join(filter(None, parts(partition, words))) + "\n"
                 for partition, words in PARTITIONS.items() if by_method(runs, partition)]
     if sections:
         plot(runs)
