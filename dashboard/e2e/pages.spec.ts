@@ -233,7 +233,7 @@ test('jobs: a name is text, whatever is in it', async ({ page, address }) => {
 test('a job that does not exist, a page that does not exist', async ({ page, address }) => {
   await page.goto(`${address}/jobs/nope`);
   await expect(page.getByText('There is no job nope')).toBeVisible();
-  await expect(page.getByText('Disconnected')).toBeHidden();
+  await expect(page.getByText('Disconnected')).toHaveCount(0); // nor in a banner, if the head was slow
   await page.goto(`${address}/nope`);
   await expect(page.getByText('There is no such page')).toBeVisible();
 });

@@ -1,3 +1,4 @@
+import type { Page } from '@playwright/test';
 import { hostileName } from './mock/data';
 import { expect, logIn, picture, test } from './fixtures';
 
@@ -22,15 +23,22 @@ const screens = [
   { name: 'laptop', width: 1366, height: 768 },
 ];
 
+/** Opens a page and waits for each part of it: what comes later may be as wide, or a stop of the keyboard. */
+async function open(page: Page, address: string, { path, shows }: (typeof pages)[number]): Promise<void> {
+  await page.goto(address + path);
+  await expect(page.getByText(shows).first()).toBeVisible();
+  await expect(page.getByText('Loading', { exact: true })).toHaveCount(0);
+}
+
 for (const { name, width, height } of screens) {
   test(`${name}: nothing is wider than the screen, however long a name is`, async ({ page, address, head }) => {
     head.job('job-run').name = 'a-name-without-any-place-to-break-it-'.repeat(3);
     head.job('job-fail').name = `${hostileName} `.repeat(4);
     await page.setViewportSize({ width, height });
     await logIn(page, address);
-    for (const { name: of, path, shows } of pages) {
-      await page.goto(address + path);
-      await expect(page.getByText(shows).first()).toBeVisible();
+    for (const one of pages) {
+      const { name: of, path } = one;
+      await open(page, address, one);
       const wide = () =>
         page.evaluate(() =>
           document.documentElement.scrollWidth <= innerWidth
@@ -48,9 +56,9 @@ for (const { name, width, height } of screens) {
 
 test('whoever goes by keyboard sees where they are', async ({ page, address }) => {
   await logIn(page, address);
-  for (const { path, shows } of pages) {
-    await page.goto(address + path);
-    await expect(page.getByText(shows).first()).toBeVisible();
+  for (const one of pages) {
+    const { path } = one;
+    await open(page, address, one);
     // The page itself writes down each stop, and whether it is seen: asking it after each key takes much longer.
     await page.evaluate(() => {
       const stops: { what: string; visible: boolean }[] = [];

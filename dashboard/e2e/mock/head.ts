@@ -134,9 +134,9 @@ export class MockHead {
     return this.streams.size;
   }
 
-  /** Whether somebody follows a topic by now. */
-  follows(topic: string): boolean {
-    return [...this.streams].some(({ topics }) => topics.includes(topic));
+  /** Whether somebody follows a topic by now; of several, all of them over one stream. */
+  follows(...wanted: string[]): boolean {
+    return [...this.streams].some(({ topics }) => wanted.every((topic) => topics.includes(topic)));
   }
 
   private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
