@@ -1,9 +1,11 @@
 """Real weir processes for system tests: started on ports the system chooses, and gone, all of them, after each test."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,7 @@ from weir_api import Api, poll  # noqa: E402  (needs the path above)
 
 BIN = Path(os.environ.get("WEIR_BIN_DIR", ROOT / "build" / "release" / "bin"))
 MARK = "WEIR_TEST_MARK"  # in the environment of every process of a test, inherited by what they start
+PATIENCE = 180  # seconds: what happens at all has happened by then, on a machine under any load
 
 
 def processes_with(mark: str) -> dict[int, str]:
@@ -53,9 +56,9 @@ class Process:
     def kill(self) -> None:
         """kill -9, and wait until it is gone."""
         self.signal(signal.SIGKILL)
-        self.popen.wait(30)
+        self.popen.wait(PATIENCE)
 
-    def stop(self, seconds: float = 30) -> int:
+    def stop(self, seconds: float = PATIENCE) -> int:
         """Asks politely; gives the exit status. One that does not listen is a failure of the test."""
         self.signal(signal.SIGTERM)
         return self.popen.wait(seconds)
@@ -75,20 +78,30 @@ class Cluster:
         self.api = Api("", None)
         self.control = ""
         self.node_secret = ""
+        self.held: list[socket.socket] = []
 
     def weir(self, *arguments, name: str, prefix: list[str] = []) -> Process:
         return Process([BIN / "weir", *arguments], self.folder / f"{name}.log", self.environment, prefix)
 
-    def run(self, *arguments, seconds: float = 120, **environment: str) -> subprocess.CompletedProcess:
+    def run(self, *arguments, seconds: float = PATIENCE, **environment: str) -> subprocess.CompletedProcess:
         """A `weir` command that ends by itself."""
         return subprocess.run([BIN / "weir", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
                               text=True, timeout=seconds, env={**self.environment, **environment})
 
-    def start_head(self, *arguments, listen="127.0.0.1:0", http="127.0.0.1:0", prefix: list[str] = []) -> None:
+    def address_of_its_own(self) -> str:
+        """One that nobody else is given until the test ends, also while the head is down: its port is bound here, but
+        not listening, so that the head may bind it, too."""
+        held = socket.socket()
+        self.held.append(held)
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{held.getsockname()[1]}"
+
+    def start_head(self, *arguments, listen: str = "", http: str = "", prefix: list[str] = []) -> None:
         endpoints = self.data_dir / "endpoints.json"
         endpoints.unlink(missing_ok=True)
-        self.head = self.weir("head", "--data-dir", self.data_dir, "--listen", listen, "--http", http, *arguments,
-                              name="head", prefix=prefix)
+        self.head = self.weir("head", "--data-dir", self.data_dir, "--listen", listen or self.address_of_its_own(),
+                              "--http", http or self.address_of_its_own(), *arguments, name="head", prefix=prefix)
         self.await_endpoints(self.head)
 
     def await_endpoints(self, process: Process) -> None:
@@ -101,7 +114,7 @@ class Cluster:
             except (OSError, ValueError):
                 return None
 
-        found = poll(published, 60, lambda: f"no endpoints.json from the head:\n{self.output(process)}")
+        found = poll(published, PATIENCE, lambda: f"no endpoints.json from the head:\n{self.output(process)}")
         self.control = found["control"]
         self.node_secret = (self.data_dir / "node_secret").read_text().strip()
         self.api = Api(found["http"].removeprefix("http://").rstrip("/"), (self.data_dir / "token").read_text().strip())
@@ -130,7 +143,7 @@ class Cluster:
             found = (api or self.api).nodes()
             return all(found.get(name, {}).get("state") == "alive" for name in names)
 
-        poll(joined, 60, lambda: f"nodes {names} do not join")
+        poll(joined, PATIENCE, lambda: f"nodes {names} do not join")
 
     def await_idle(self, *nodes: str) -> None:
         """Waits until no worker runs and the nodes named have all their cores free again."""
@@ -138,7 +151,13 @@ class Cluster:
             found = self.api.nodes()
             return not self.worker_processes() and all(not found[n]["used"].get("cpu") for n in nodes)
 
-        poll(idle, 30, lambda: f"workers left {self.worker_processes()}; used {[self.api.nodes()[n] for n in nodes]}")
+        poll(idle, PATIENCE,
+             lambda: f"workers left {self.worker_processes()}; used {[self.api.nodes()[n] for n in nodes]}")
+
+    def await_attempt(self, job_id: str, restarts: int) -> dict:
+        """The job, once it trains after so many restarts."""
+        return self.api.wait_job(job_id, lambda j: j["restarts"] == restarts and j["phase"] == "training", PATIENCE,
+                                 f"attempt {restarts + 1}")
 
     def worker_processes(self) -> list[int]:
         return [pid for pid, command in processes_with(self.mark).items()
@@ -158,11 +177,14 @@ class Cluster:
                 wrong.append(f"{name} does not stop on SIGTERM:\n{self.output(process)}")
                 process.kill()
         try:
-            poll(lambda: not processes_with(self.mark), 20, "")
+            poll(lambda: not processes_with(self.mark), PATIENCE, "")
         except TimeoutError:
             for pid, command in processes_with(self.mark).items():
                 wrong.append(f"left behind: {pid} {command}")
-                os.kill(pid, signal.SIGKILL)
+                with contextlib.suppress(ProcessLookupError):  # it has just ended
+                    os.kill(pid, signal.SIGKILL)
+        for held in self.held:
+            held.close()
         return wrong
 
 
@@ -197,4 +219,7 @@ def job(workers: int = 2, steps: int = 20, compressor: str = "none", **changes) 
     }
 
 
+# (exit code, signal) of a worker that has ended its work: by itself, or by its agent, which has to kill one that a busy
+# machine does not run in the seconds that it is given to leave. One that dies before fails its job.
+ORDERLY_EXITS = ((0, None), (None, signal.SIGKILL))
 LONG = 100000  # more steps than any test waits for: a job that runs until something ends it

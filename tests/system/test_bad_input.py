@@ -11,15 +11,14 @@ import struct
 import unittest
 from pathlib import Path
 
-from cluster import LONG, SystemTest, job
+from cluster import LONG, PATIENCE, SystemTest, job
 
 DATASET = Path("/usr/share/datasets/fashion-mnist")
 
 
 def throw(host: str, port: int, data: bytes) -> None:
     """Sends bytes to a port and waits until the other side has hung up or read them all and said nothing."""
-    with socket.create_connection((host, port), 10) as peer:
-        peer.settimeout(20)
+    with socket.create_connection((host, port), PATIENCE) as peer:
         try:
             peer.sendall(data)
             peer.shutdown(socket.SHUT_WR)
@@ -91,7 +90,7 @@ class BadInput(SystemTest):
 
     def announce(self, body_bytes: int) -> int:
         """The status that a body of this size gets before a byte of it is sent."""
-        connection = http.client.HTTPConnection(self.api.address, timeout=30)
+        connection = http.client.HTTPConnection(self.api.address, timeout=PATIENCE)
         self.addCleanup(connection.close)
         connection.putrequest("POST", "/api/v1/jobs")
         connection.putheader("Authorization", f"Bearer {self.api.token}")
@@ -157,7 +156,7 @@ class BadInput(SystemTest):
         no_such_device = {"workers": 1, "per_worker": {"cpu": 1, "gpu": 4}}
         for resources, lacking in ((too_many, "cpu"), (no_such_device, "gpu")):
             job_id = self.api.submit(job(resources=resources))["id"]
-            waiting = self.api.wait_job(job_id, lambda j: j["reason"], 30, "a reason")
+            waiting = self.api.wait_job(job_id, lambda j: j["reason"], PATIENCE, "a reason")
             self.assertEqual(waiting["state"], "PENDING")
             self.assertIn("alpha", waiting["reason"])
             self.assertIn(lacking, waiting["reason"])

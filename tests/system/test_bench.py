@@ -10,7 +10,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from cluster import BIN, ROOT, Process, SystemTest
+from cluster import BIN, PATIENCE, ROOT, Process, SystemTest
 from weir_api import poll
 
 ENTRIES = 4096 * 4096
@@ -18,7 +18,7 @@ ENTRIES = 4096 * 4096
 
 class Bench(SystemTest):
     def rows(self, name: str, pattern: str) -> dict[str, dict]:
-        done = self.cluster.run("--json", "bench", name, "--filter", pattern)
+        done = self.cluster.run("--json", "bench", name, "--filter", pattern, seconds=1500)
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         for row in rows:
@@ -101,8 +101,8 @@ class Bench(SystemTest):
         bench = Process([BIN / "weir", "bench", "schedule", "--filter", "^submit$"], self.cluster.folder / "bench.log",
                         environment)
         self.addCleanup(bench.kill)
-        poll(lambda: list(folder.glob("weir-bench-*/weir.db")), 60, "no head")
-        self.assertEqual(bench.stop(120), 128 + signal.SIGTERM)
+        poll(lambda: list(folder.glob("weir-bench-*/weir.db")), PATIENCE, "no head")
+        self.assertEqual(bench.stop(), 128 + signal.SIGTERM)
         self.assertEqual(list(folder.iterdir()), [])
 
     def test_train_of_one_step(self):
@@ -156,7 +156,7 @@ class Bench(SystemTest):
                        "--rounds", "4", "--rank"]
             ranks = [subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
                      for rank in range(3)]
-            outputs = [rank.communicate(timeout=120) for rank in ranks]
+            outputs = [rank.communicate(timeout=1500) for rank in ranks]
         for rank, (out, error) in zip(ranks, outputs):
             self.assertEqual(rank.returncode, 0, error)
             rows = {row["name"]: row for row in map(json.loads, out.splitlines())}

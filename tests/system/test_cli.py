@@ -7,7 +7,7 @@ import socket
 import sqlite3
 import unittest
 
-from cluster import LONG, SystemTest, job
+from cluster import LONG, PATIENCE, SystemTest, job
 from weir_api import poll
 
 
@@ -47,7 +47,7 @@ class Commands(SystemTest):
         # One example at a time at 0.01 diverges, sooner or later, as the processor rounds.
         spec["training"]["optimizer"] = {"lr": 0.0001}
         job_id = self.cluster.api.submit(spec)["id"]
-        ended = self.cluster.api.wait_ended(job_id, 400)
+        ended = self.cluster.api.wait_ended(job_id, 1200)
         self.assertEqual(ended["state"], "SUCCEEDED", ended["reason"])
         recorded = self.recorded(job_id)
         self.assertGreater(len(recorded[("loss", "0")]), 2000)
@@ -133,7 +133,8 @@ class Commands(SystemTest):
         placed = api.wait_ended(self.submit(workers=1, steps=2))
         self.assertEqual([w["node"] for w in placed["workers"]], ["beta"])
         waiting = self.submit(workers=2, steps=2)
-        api.wait_job(waiting, lambda j: "alpha" in (j["reason"] or ""), 30, "a job that waits, as alpha takes no more")
+        api.wait_job(waiting, lambda j: "alpha" in (j["reason"] or ""), PATIENCE,
+                     "a job that waits, as alpha takes no more")
 
         self.assertEqual(self.weir("token", "show").strip(), api.token)
         link = self.json("token", "link")["url"]
@@ -149,7 +150,7 @@ class Commands(SystemTest):
 
         self.assertIn("stop its agent first", self.json("node", "forget", "alpha", code=1)["error"]["message"])
         self.assertEqual(self.cluster.node_processes.pop("alpha").stop(), 0)
-        poll(lambda: api.nodes()["alpha"]["state"] == "lost", 60, "a node that is stopped is not lost")
+        poll(lambda: api.nodes()["alpha"]["state"] == "lost", PATIENCE, "a node that is stopped is not lost")
         self.assertEqual(self.json("node", "forget", "alpha"), {"forgotten": "alpha"})
         self.assertNotIn("alpha", api.nodes())
         self.cluster.start_node("alpha", 1)
@@ -180,10 +181,10 @@ class Commands(SystemTest):
                 with listener.accept()[0] as peer:
                     request = peer.recv(65536).decode()
                     peer.sendall(b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}")
-                    self.assertEqual(command.popen.wait(30), 4)
+                    self.assertEqual(command.popen.wait(PATIENCE), 4)
                 return request
 
-            listener.settimeout(60)
+            listener.settimeout(PATIENCE)
             self.assertNotIn("Authorization", asked_with())
             self.assertIn(f"Authorization: Bearer {token}\r\n", asked_with("--token", token))
             self.assertIn("only to the head that wrote it", (self.cluster.folder / "other.log").read_text())

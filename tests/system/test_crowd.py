@@ -6,12 +6,14 @@ import socket
 import time
 import unittest
 
-from cluster import SystemTest
+from cluster import PATIENCE, SystemTest
+from weir_api import poll
 
 SILENT = 1200
 STREAMS = 800
 STREAM_BEGINS = b"event: beat\ndata: {}\n\n"
 LAST_CHUNK = b"0\r\n\r\n"
+STOP_GRACE = 0.5  # seconds that a head which stops gives its streams; what a busy machine leaves until then is cut off
 # The head starts with the limit of open files that shells usually give, which is too low for this crowd.
 USUAL_LIMIT = ["sh", "-c", 'ulimit -Sn 1024 && exec "$@"', "sh"]
 
@@ -29,7 +31,7 @@ class Crowd(SystemTest):
         self.port = int(port)
 
     def connect(self, data: bytes = b"") -> socket.socket:
-        connection = socket.create_connection((self.host, self.port), 60)
+        connection = socket.create_connection((self.host, self.port), PATIENCE)
         self.addCleanup(connection.close)
         if data:
             connection.sendall(data)
@@ -46,8 +48,22 @@ class Crowd(SystemTest):
         self.read_until(connection, STREAM_BEGINS)
         return connection
 
+    def ends_whole(self, stream: socket.socket) -> bool:
+        """Reads to the end of a stream."""
+        stream.settimeout(PATIENCE)
+        seen = b""
+        while not seen.endswith(LAST_CHUNK):
+            try:
+                piece = stream.recv(65536)
+            except ConnectionError:
+                return False
+            if not piece:
+                return False
+            seen += piece
+        return True
+
     def read_until(self, connection: socket.socket, end: bytes) -> None:
-        connection.settimeout(60)
+        connection.settimeout(PATIENCE)
         seen = b""
         while end not in seen:
             piece = connection.recv(65536)
@@ -55,7 +71,7 @@ class Crowd(SystemTest):
             seen += piece
 
     def everybody_is_answered(self):
-        with socket.create_connection((self.host, self.port), 60) as visitor:
+        with socket.create_connection((self.host, self.port), PATIENCE) as visitor:
             visitor.sendall(self.request("/healthz", token=False))
             self.assertTrue(visitor.recv(65536).startswith(b"HTTP/1.1 200 "))
         self.assertEqual(self.cluster.api.request("GET", "/api/v1/jobs")[0], 200)
@@ -89,16 +105,19 @@ class Crowd(SystemTest):
         self.everybody_is_answered()
         figures = self.cluster.api.request("GET", "/metrics")[2].decode()
         self.assertIn(f"weir_http_streams {STREAMS}\n", figures)
-        self.assertGreaterEqual(self.silenced(silent), SILENT - 256)
+        poll(lambda: self.silenced(silent) >= SILENT - 256, PATIENCE, "strangers keep more places than there are")
 
         # All streams end at once when the head stops, each as a whole body does.
         began = time.monotonic()
         self.cluster.head.signal(signal.SIGTERM)
+        cut_off = 0
         for stream in streams:
-            self.read_until(stream, LAST_CHUNK)
+            cut_off += not self.ends_whole(stream)
             stream.close()
-        self.assertEqual(self.cluster.head.popen.wait(60), 0)
+        took = time.monotonic() - began
+        self.assertEqual(self.cluster.head.popen.wait(PATIENCE), 0)
         print(f"weir head with {STREAMS} streams and {SILENT} strangers stopped in {time.monotonic() - began:.2f} s")
+        self.assertTrue(cut_off == 0 or took > STOP_GRACE, f"{cut_off} streams were cut off within {took:.2f} s")
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import os
 import signal
 import unittest
 
-from cluster import LONG, SystemTest, job
+from cluster import LONG, PATIENCE, SystemTest, job
 from test_jobs import tensors
 from weir_api import poll
 
@@ -57,7 +57,7 @@ class ESync(SystemTest):
         job_id = api.submit(spec)["id"]
         shares = lambda rank: [point[-1] for point in api.series(job_id, "compression_share", rank)]
         # How many rounds that takes depends on how many local steps there is time for.
-        poll(lambda: min(shares(2), default=1) < 0.5, 120, lambda: f"it goes on sending as much: {shares(2)}")
+        poll(lambda: min(shares(2), default=1) < 0.5, 2 * PATIENCE, lambda: f"it goes on sending as much: {shares(2)}")
         api.call("POST", f"/api/v1/jobs/{job_id}/stop")
         self.ended(job_id, "STOPPED")
         self.assertEqual(shares(2)[0], 1, "at first nothing is known")
@@ -84,7 +84,7 @@ class ESync(SystemTest):
         api = self.cluster.api
         needs = {"workers": 3, "per_state_server": {"cpu": 1}}
         job_id = api.submit(esync(resources=needs))["id"]
-        waiting = api.wait_job(job_id, lambda j: j["reason"], 30, "a reason to wait")
+        waiting = api.wait_job(job_id, lambda j: j["reason"], PATIENCE, "a reason to wait")
         self.assertIn("state server", waiting["reason"])
 
     def test_stopped_and_resumed(self):
@@ -123,10 +123,10 @@ class ESync(SystemTest):
                      fault_tolerance={"max_restarts": 1})
         job_id = api.submit(spec)["id"]
         path = f"/api/v1/jobs/{job_id}/checkpoints"
-        poll(lambda: api.get(path)["checkpoints"], 120, "a checkpoint")
+        poll(lambda: api.get(path)["checkpoints"], PATIENCE, "a checkpoint")
         victim = next(w for w in api.job(job_id)["workers"] if w["rank"] == rank)
         os.kill(victim["pid"], signal.SIGKILL)
-        again = api.wait_job(job_id, lambda j: j["restarts"] == 1 and j["phase"] == "training", 60, "a second attempt")
+        again = self.cluster.await_attempt(job_id, 1)
         api.wait_step(job_id, again["step"] + 50)
         api.call("POST", f"/api/v1/jobs/{job_id}/stop")
         ended = self.ended(job_id, "STOPPED")

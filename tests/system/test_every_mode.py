@@ -5,7 +5,7 @@ import os
 import signal
 import unittest
 
-from cluster import LONG, SystemTest, job
+from cluster import LONG, PATIENCE, SystemTest, job
 from weir_api import poll
 
 
@@ -38,10 +38,10 @@ class EveryMode(SystemTest):
         path = f"/api/v1/jobs/{job_id}/checkpoints"
         saved = lambda: max((checkpoint["step"] for checkpoint in api.get(path)["checkpoints"]), default=0)
         before = saved()
-        newest = poll(lambda: step if (step := saved()) > before else None, 120, "a checkpoint of the attempt")
+        newest = poll(lambda: step if (step := saved()) > before else None, PATIENCE, "a checkpoint of the attempt")
         victim = [w for w in api.job(job_id)["workers"] if w["role"] == role][-1]
         os.kill(victim["pid"], signal.SIGKILL)
-        api.wait_job(job_id, lambda j: j["restarts"] == restarts and j["phase"] == "training", 60, "another attempt")
+        self.cluster.await_attempt(job_id, restarts)
         api.wait_step(job_id, newest + 5)
         events = api.get(f"/api/v1/jobs/{job_id}/events?limit=1000")["events"]
         restart = [e["message"] for e in events if e["kind"] == "job.restart"][-1]

@@ -20,7 +20,7 @@ class Examples(SystemTest):
         for example in examples:
             with self.subTest(example=example.name):
                 done = self.cluster.run("--data-dir", self.cluster.data_dir, "submit", example, "--follow",
-                                        "--set", "training.max_steps=5")
+                                        "--set", "training.max_steps=5", seconds=600)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 job = next(j for j in self.cluster.api.get("/api/v1/jobs")["jobs"]
                            if j["name"] == json.loads(example.read_text())["name"])

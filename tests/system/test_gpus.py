@@ -7,7 +7,7 @@ import socket
 import unittest
 from pathlib import Path
 
-from cluster import BIN, LONG, SystemTest, job
+from cluster import BIN, LONG, PATIENCE, SystemTest, job
 from weir_api import ApiError, poll
 
 LIBRARY = BIN.parent / "tests" / "nvml"  # the folder with it
@@ -144,7 +144,7 @@ class Gpus(SystemTest):
 
     def test_readings_are_shown_and_unknown_ones_are_null(self):
         self.start(2)
-        poll(lambda: self.gpus()[0]["utilization"] == 0.43, 30, lambda: f"no readings: {self.gpus()}")
+        poll(lambda: self.gpus()[0]["utilization"] == 0.43, PATIENCE, lambda: f"no readings: {self.gpus()}")
         self.assertEqual({name: self.gpus()[0][name] for name in
                           ("memory_used_bytes", "power_watts", "temperature_celsius", "ecc_errors", "xid")},
                          {"memory_used_bytes": 1073741824, "power_watts": 512.5, "temperature_celsius": 61,
@@ -152,11 +152,11 @@ class Gpus(SystemTest):
         metrics = self.cluster.api.request("GET", "/metrics")[2].decode()
         self.assertIn(f'weir_node_gpu_utilization_ratio{{node="alpha",gpu="0",uuid="{FIRST}"}} 0.43\n', metrics)
         self.write(line(FIRST, UNKNOWN), line(SECOND))
-        poll(lambda: self.gpus()[0]["utilization"] is None, 30, lambda: f"still known: {self.gpus()}")
+        poll(lambda: self.gpus()[0]["utilization"] is None, PATIENCE, lambda: f"still known: {self.gpus()}")
         self.assertEqual(self.gpus()[1]["utilization"], 0.43)
 
         self.write(line(FIRST), line(SECOND, kind="LOST"))
-        poll(lambda: self.gpus()[1]["state"] == "lost", 30, lambda: f"not lost: {self.gpus()}")
+        poll(lambda: self.gpus()[1]["state"] == "lost", PATIENCE, lambda: f"not lost: {self.gpus()}")
         self.assertIsNone(self.gpus()[1]["utilization"])
         needs_both = self.submit(1, gpu=2)
         self.assertIn("node alpha lacks gpu (1, a worker needs 2; GPU 1 is lost)",

@@ -5,7 +5,7 @@ import json
 import struct
 import unittest
 
-from cluster import LONG, SystemTest, job
+from cluster import LONG, ORDERLY_EXITS, PATIENCE, SystemTest, job
 from weir_api import poll
 
 
@@ -29,9 +29,10 @@ class Jobs(SystemTest):
                 self.assertEqual(ended["state"], "SUCCEEDED", ended["reason"])
                 self.assertEqual((ended["step"], ended["steps_total"]), (12, 12))
                 self.assertEqual({w["node"] for w in ended["workers"]}, {"alpha", "beta"})
-                poll(lambda: all(w["state"] == "exited" for w in api.job(ended["id"])["workers"]), 30, "workers exit")
+                poll(lambda: all(w["state"] == "exited" for w in api.job(ended["id"])["workers"]), PATIENCE,
+                     "workers exit")
                 for worker in api.job(ended["id"])["workers"]:
-                    self.assertEqual((worker["exit_code"], worker.get("signal")), (0, None), worker)
+                    self.assertIn((worker["exit_code"], worker.get("signal")), ORDERLY_EXITS, worker)
                 summary = ended["summary"]
                 self.assertGreater(summary["accuracy"], 0)
                 self.assertGreater(summary["bytes_sent"], 0)
@@ -127,7 +128,7 @@ class Jobs(SystemTest):
         first = api.submit(job(workers=2, steps=LONG))["id"]
         api.wait_step(first, 1)
         second = api.submit(job(workers=2, steps=3))["id"]
-        waiting = api.wait_job(second, lambda j: j["reason"], 30, "a job that says why it waits")
+        waiting = api.wait_job(second, lambda j: j["reason"], PATIENCE, "a job that says why it waits")
         self.assertEqual(waiting["state"], "PENDING")
         api.call("POST", f"/api/v1/jobs/{first}/stop")
         self.assertEqual(api.wait_ended(second)["state"], "SUCCEEDED")
@@ -135,33 +136,33 @@ class Jobs(SystemTest):
     def test_resumed_equals_uninterrupted_bit_for_bit(self):
         self.cluster.start({"alpha": 2})
         api = self.cluster.api
-        steps = 150
-        spec = job(workers=2, steps=steps, compressor="dgc", checkpoint={"every_steps": 50, "keep": 10})
+        # A warm-up whose length is that of the training would be another one in each of these jobs.
+        spec = job(workers=2, steps=LONG, compression={"name": "dgc", "params": {"warmup_epochs": 0.02}},
+                   checkpoint={"every_steps": 50, "keep": 10})
 
-        def final_tensors(job_id: str) -> dict[str, bytes]:
+        def final_tensors(job_id: str, steps: int) -> dict[str, bytes]:
             path = f"/api/v1/jobs/{job_id}/checkpoints"
             self.assertIn(steps, [c["step"] for c in api.get(path)["checkpoints"]])
             status, _, body = api.request("GET", f"{path}/{steps}")
             self.assertEqual(status, 200)
             return tensors(body)
 
-        whole = api.wait_ended(api.submit(spec)["id"])
-        self.assertEqual(whole["state"], "SUCCEEDED", whole["reason"])
-
         interrupted = api.submit(spec)["id"]
         api.wait_step(interrupted, 5)
         api.call("POST", f"/api/v1/jobs/{interrupted}/stop")
         stopped = api.wait_ended(interrupted)
         self.assertEqual(stopped["state"], "STOPPED", stopped["reason"])
-        self.assertLess(stopped["step"], steps, "it was to be interrupted")
         kept = [c["step"] for c in api.get(f"/api/v1/jobs/{interrupted}/checkpoints")["checkpoints"]]
         self.assertIn(stopped["step"], kept, "a stop leaves a checkpoint at its step")
 
+        steps = spec["training"]["max_steps"] = stopped["step"] + 120
+        whole = api.wait_ended(api.submit(spec)["id"])
+        self.assertEqual(whole["state"], "SUCCEEDED", whole["reason"])
         spec["checkpoint"]["resume_from"] = {"job": interrupted, "step": stopped["step"]}
         resumed = api.wait_ended(api.submit(spec)["id"])
         self.assertEqual(resumed["state"], "SUCCEEDED", resumed["reason"])
 
-        expected, found = final_tensors(whole["id"]), final_tensors(resumed["id"])
+        expected, found = final_tensors(whole["id"], steps), final_tensors(resumed["id"], steps)
         self.assertEqual(expected.keys(), found.keys())
         self.assertEqual([name for name in expected if expected[name] != found[name]], [])
 

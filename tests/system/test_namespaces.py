@@ -3,7 +3,7 @@
 import subprocess
 import unittest
 
-from cluster import LONG, SystemTest, job
+from cluster import LONG, PATIENCE, SystemTest, job
 from hosts import ApiInside, Hosts
 from weir_api import poll
 
@@ -31,7 +31,7 @@ class Namespaces(SystemTest):
         # One is given the head's address, two its name, which nobody knows yet: containers start in any order.
         cluster.start_node("one", 1, head=f"{head}:6380", prefix=hosts.inside(1))
         two = cluster.start_node("two", 1, head="head.test:6380", prefix=hosts.inside(2))
-        poll(lambda: "cannot reach head.test" in cluster.output(two), 30, lambda: cluster.output(two))
+        poll(lambda: "cannot reach head.test" in cluster.output(two), PATIENCE, lambda: cluster.output(two))
         hosts.tell(2, "head.test", head)
         cluster.await_nodes("one", "two")
         api = cluster.api
@@ -59,7 +59,7 @@ class Namespaces(SystemTest):
         rule = f"add rule ip cut arriving ip saddr {hosts.address(1)} drop"
         subprocess.run([*hosts.inside(2), "nft", chain + rule], check=True)
         # Not after the quarter of an hour for which the kernel sends again what is not acknowledged.
-        ended = api.wait_ended(running, 120)
+        ended = api.wait_ended(running)
         self.assertEqual(ended["state"], "FAILED", ended["reason"])
         self.assertRegex(ended["reason"], "rank [01]", ended["reason"])
 

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from cluster import LONG, SystemTest, job
+from cluster import LONG, PATIENCE, SystemTest, job
 from test_jobs import tensors
 from weir_api import poll
 
@@ -128,10 +128,10 @@ class Served(SystemTest):
                       fault_tolerance={"max_restarts": 1})
         job_id = api.submit(spec)["id"]
         path = f"/api/v1/jobs/{job_id}/checkpoints"
-        poll(lambda: api.get(path)["checkpoints"], 120, "a checkpoint")
+        poll(lambda: api.get(path)["checkpoints"], PATIENCE, "a checkpoint")
         victim = next(w for w in api.job(job_id)["workers"] if w["rank"] == rank)
         os.kill(victim["pid"], signal.SIGKILL)
-        again = api.wait_job(job_id, lambda j: j["restarts"] == 1 and j["phase"] == "training", 60, "a second attempt")
+        again = self.cluster.await_attempt(job_id, 1)
         api.wait_step(job_id, again["step"] + 50)
         api.call("POST", f"/api/v1/jobs/{job_id}/stop")
         ended = api.wait_ended(job_id)

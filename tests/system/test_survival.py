@@ -5,10 +5,12 @@ import signal
 import time
 import unittest
 
-from cluster import LONG, Process, SystemTest, job
+from cluster import LONG, ORDERLY_EXITS, PATIENCE, Process, SystemTest, job
 from slow_link import SlowLink
 from test_failures import gone
 from weir_api import poll
+
+OWN_POINTS = 1024  # so many of a job's first steps have a point each in its metrics
 
 
 class Stopped(SystemTest):
@@ -22,7 +24,7 @@ class Stopped(SystemTest):
     def stop_for(self, process: Process, seconds: float) -> None:
         process.signal(signal.SIGSTOP)
         end = time.monotonic() + seconds
-        poll(lambda: time.monotonic() >= end, seconds + 60, "time to pass")
+        poll(lambda: time.monotonic() >= end, seconds + PATIENCE, "time to pass")
         process.signal(signal.SIGCONT)
 
     def end_well(self, job_id: str) -> None:
@@ -37,7 +39,8 @@ class Stopped(SystemTest):
         self.assertRegex(ended["reason"], "stopped on request at step")
         kinds = [e["kind"] for e in api.get("/api/v1/events?limit=1000")["events"]]
         self.assertNotIn("node.lost", kinds)
-        self.assertEqual({w["exit_code"] for w in ended["workers"]}, {0}, ended["workers"])
+        for worker in ended["workers"]:
+            self.assertIn((worker["exit_code"], worker.get("signal")), ORDERLY_EXITS, worker)
         self.cluster.await_idle("alpha", "beta")
 
     def test_head(self):
@@ -57,7 +60,7 @@ class Stopped(SystemTest):
             self.stop_for(self.cluster.node_processes["alpha"], seconds)
             # Its lease begins anew with a heartbeat that is answered.
             before = nodes()["alpha"]["last_heartbeat_at"]
-            poll(lambda: nodes()["alpha"]["last_heartbeat_at"] > before, 60, "alpha's heart does not beat again")
+            poll(lambda: nodes()["alpha"]["last_heartbeat_at"] > before, PATIENCE, "alpha's heart does not beat again")
         self.end_well(job_id)
 
     def stop_head_beside_a_job(self, steps: int, seconds: float) -> tuple[int, float]:
@@ -74,11 +77,12 @@ class Stopped(SystemTest):
         return reached, sum(took)
 
     def test_job_ends_while_the_head_is_stopped(self):
-        """How many steps a job needs for it depends on the machine: their number is searched for."""
+        """How many steps a job needs for it depends on the machine: their number is searched for. The head is stopped
+        for half of the time after which its workers would give it up."""
         self.cluster.start({"alpha": 2})
-        steps, seconds = 200, 8
+        steps, seconds = 200, 5
         tried = []
-        for _ in range(6):
+        for _ in range(8):
             reached, took = self.stop_head_beside_a_job(steps, seconds)
             tried.append(f"{took:.1f} s of {steps} steps after step {reached}")
             if reached == steps:  # it had ended before the head was stopped
@@ -87,23 +91,23 @@ class Stopped(SystemTest):
             elif took < seconds:
                 return
             else:  # it was still running when the head went on
-                steps = max(steps // 3, 10)
+                steps = max(steps // 3, 6)
         self.fail(f"no job ended within the {seconds} s for which the head was stopped: {', '.join(tried)}")
 
     def test_agent_beyond_its_lease(self):
         self.cluster.start({"alpha": 1, "beta": 1})
         api = self.cluster.api
         job_id = self.running_job(checkpoint={"every_steps": 20}, fault_tolerance={"max_restarts": 1})
-        poll(lambda: api.get(f"/api/v1/jobs/{job_id}/checkpoints")["checkpoints"], 60, "a checkpoint")
+        poll(lambda: api.get(f"/api/v1/jobs/{job_id}/checkpoints")["checkpoints"], PATIENCE, "a checkpoint")
         before = {w["node"]: w["pid"] for w in api.job(job_id)["workers"]}
         agent = self.cluster.node_processes["alpha"]
         agent.signal(signal.SIGSTOP)
         self.addCleanup(agent.signal, signal.SIGCONT)
-        poll(lambda: api.nodes()["alpha"]["state"] == "lost", 30, "alpha is not given up")
-        poll(lambda: gone([before["alpha"]]), 60, "the worker outlives its lease beside a stopped agent")
+        poll(lambda: api.nodes()["alpha"]["state"] == "lost", PATIENCE, "alpha is not given up")
+        poll(lambda: gone([before["alpha"]]), PATIENCE, "the worker outlives its lease beside a stopped agent")
 
         self.cluster.start_node("gamma", 1)
-        found = api.wait_job(job_id, lambda j: j["restarts"] == 1 and j["phase"] == "training", 60, "a second attempt")
+        found = self.cluster.await_attempt(job_id, 1)
         self.assertEqual({w["node"] for w in found["workers"] if w["state"] == "running"}, {"beta", "gamma"})
         self.assertTrue(gone(list(before.values())), "no worker of the first attempt is left beside the second")
 
@@ -136,12 +140,12 @@ class Drained(SystemTest):
         waiting = api.submit(job(workers=1, steps=3))["id"]
         self.assertEqual(self.cluster.node_processes.pop("alpha").stop(), 0)
         self.cluster.start_node("alpha", 1)
-        poll(lambda: draining() and api.nodes()["alpha"]["pid"] == self.cluster.node_processes["alpha"].pid, 60,
+        poll(lambda: draining() and api.nodes()["alpha"]["pid"] == self.cluster.node_processes["alpha"].pid, PATIENCE,
              "a new agent of that name is not drained")
         control = self.cluster.control
         self.cluster.head.kill()
         self.cluster.start_head(listen=control, http=address)
-        poll(draining, 60, "after a restart of the head the node is not drained")
+        poll(draining, PATIENCE, "after a restart of the head the node is not drained")
         self.assertEqual(self.cluster.api.job(waiting)["state"], "PENDING")
         weir("node", "drain", "alpha", "--undo")
         self.assertEqual(self.cluster.api.wait_ended(waiting)["state"], "SUCCEEDED")
@@ -168,15 +172,20 @@ class Checkpoints(SystemTest):
     def test_killed_worker_goes_on_from_the_newest(self):
         self.cluster.start({"alpha": 2})
         api = self.cluster.api
-        steps = 300
-        job_id = api.submit(job(workers=2, steps=steps, checkpoint={"every_steps": 20, "keep": 100},
-                                fault_tolerance={"max_restarts": 1}))["id"]
+        spec = job(workers=2, steps=LONG, checkpoint={"every_steps": 20, "keep": 1000},
+                   fault_tolerance={"max_restarts": 1})
+        spec["training"]["batch_size"] = 64  # slow steps: it is not to go far beyond OWN_POINTS
+        job_id = api.submit(spec)["id"]
         path = f"/api/v1/jobs/{job_id}/checkpoints"
-        poll(lambda: api.get(path)["checkpoints"], 120, "a checkpoint")
+        poll(lambda: api.get(path)["checkpoints"], PATIENCE, "a checkpoint")
         victim = next(w for w in api.job(job_id)["workers"] if w["rank"] == 1)
         os.kill(victim["pid"], signal.SIGKILL)
+        found = self.cluster.await_attempt(job_id, 1)
+        api.wait_step(job_id, found["step"] + 50)
+        api.call("POST", f"/api/v1/jobs/{job_id}/stop")
         ended = api.wait_ended(job_id)
-        self.assertEqual((ended["state"], ended["restarts"], ended["step"]), ("SUCCEEDED", 1, steps), ended["reason"])
+        self.assertEqual((ended["state"], ended["restarts"]), ("STOPPED", 1), ended["reason"])
+        last = ended["step"]
 
         events = api.get(f"/api/v1/jobs/{job_id}/events?limit=1000")["events"]
         restart = next(e["message"] for e in events if e["kind"] == "job.restart")
@@ -187,9 +196,11 @@ class Checkpoints(SystemTest):
         again = [point[2] for _, kind, data in api.stream(f"job:{job_id}", after=0)
                  if kind == "metrics" and data["restarts"] == 1 for point in data["points"]
                  if point[:2] == ["loss", 0]]
-        self.assertEqual(again, list(range(step + 1, steps + 1)), "each step after the checkpoint once, none before it")
-        poll(lambda: not self.cluster.worker_processes(), 30, "workers are left")
-        self.assertEqual([c["step"] for c in api.get(path)["checkpoints"]], list(range(20, steps + 1, 20)))
+        self.assertEqual([s for s in again if s <= OWN_POINTS], list(range(step + 1, min(last, OWN_POINTS) + 1)),
+                         "each step after the checkpoint once, none before it")
+        poll(lambda: not self.cluster.worker_processes(), PATIENCE, "workers are left")
+        self.assertEqual([c["step"] for c in api.get(path)["checkpoints"]],
+                         sorted({*range(20, last + 1, 20), last}))
 
 
 if __name__ == "__main__":

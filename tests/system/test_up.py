@@ -4,7 +4,7 @@ import signal
 import unittest
 from pathlib import Path
 
-from cluster import Process, SystemTest, processes_with
+from cluster import PATIENCE, Process, SystemTest, processes_with
 from weir_api import poll
 
 
@@ -25,24 +25,24 @@ class InterruptedUp(SystemTest):
 
     def expect_end(self, up: Process) -> None:
         # The limit is that for a machine under any load; the processes' own limits add up to less.
-        self.assertEqual(up.popen.wait(60), 130, self.cluster.output(up))
-        poll(lambda: not self.commands(), 20, lambda: f"left behind: {self.commands()}")
+        self.assertEqual(up.popen.wait(PATIENCE), 130, self.cluster.output(up))
+        poll(lambda: not self.commands(), PATIENCE, lambda: f"left behind: {self.commands()}")
 
     def test_once_the_head_is_a_process(self):
         up = self.begin()
-        poll(lambda: "head" in self.commands(), 60, "no head")
+        poll(lambda: "head" in self.commands(), PATIENCE, "no head")
         up.signal(signal.SIGINT)
         self.expect_end(up)
 
     def test_once_the_head_has_addresses(self):
         up = self.begin()
-        poll(self.published, 60, "no endpoints")
+        poll(self.published, PATIENCE, "no endpoints")
         up.signal(signal.SIGINT)
         self.expect_end(up)
 
     def test_once_there_are_nodes(self):
         up = self.begin()
-        poll(lambda: "node" in self.commands(), 60, "no nodes")
+        poll(lambda: "node" in self.commands(), PATIENCE, "no nodes")
         up.signal(signal.SIGINT)
         self.expect_end(up)
 
