@@ -2,15 +2,19 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "api/server.hpp"
 #include "runtime/clock.hpp"
@@ -51,6 +55,32 @@ class Wire {
   boost::beast::flat_buffer buffer_;
 };
 
+/// No wait of a test reaches these times, however busy the machine is; a test of one of them sets it.
+inline Limits patient_limits() {
+  Limits limits;
+  for (auto* const time : {&limits.stranger_deadline, &limits.idle_deadline, &limits.header_deadline,
+                           &limits.body_deadline, &limits.write_deadline, &limits.heartbeat}) {
+    *time = std::chrono::hours(1);
+  }
+  return limits;
+}
+
+/// The machine's clock, whose alarms do not go off while it is `quiet`.
+class TestClock final : public runtime::Clock {
+ public:
+  time_point now() const override { return clock_.now(); }
+  std::chrono::system_clock::time_point wall() const override { return clock_.wall(); }
+  std::unique_ptr<runtime::Timer> set_timer(net::any_io_executor executor, time_point when,
+                                            std::function<void()> callback) override {
+    if (quiet) return std::make_unique<runtime::Timer>();
+    return clock_.set_timer(std::move(executor), when, std::move(callback));
+  }
+  std::atomic<bool> quiet = false;
+
+ private:
+  runtime::SystemClock clock_;
+};
+
 /// A server on loopback with a FakeHead, on a thread of its own.
 class ServerTest : public ::testing::Test {
  protected:
@@ -77,7 +107,7 @@ class ServerTest : public ::testing::Test {
   void add_job(const std::string& id, cluster::JobState state = cluster::JobState::running);
 
   net::io_context io;
-  runtime::SystemClock clock;
+  TestClock clock;
   FakeHead head{io};
   Server::Options options{.listen = "127.0.0.1:0",
                           .token = test_token,
@@ -85,7 +115,7 @@ class ServerTest : public ::testing::Test {
                           .public_url = {},
                           .sessions_file = {},
                           .version = "1.2.3",
-                          .limits = {}};
+                          .limits = patient_limits()};
   std::unique_ptr<Server> server;
 
  private:
