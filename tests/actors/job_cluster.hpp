@@ -41,11 +41,12 @@ class Cluster {
       const auto name = "trainer" + std::to_string(rank);
       const auto head = office.as<protocol::Coordinator>();
       if (rank + servers < ranks) {
-        trainers_.push_back(system_.spawn<Trainer>(name, head).value().as<protocol::Training>());
+        trainers_.push_back(system_.spawn<Trainer>(name, head).value().as<protocol::Training>().within(patience));
       } else if (behind == protocol::Role::state_server) {
-        trainers_.push_back(system_.spawn<StateServer>(name, head).value().as<protocol::Training>());
+        trainers_.push_back(system_.spawn<StateServer>(name, head).value().as<protocol::Training>().within(patience));
       } else {
-        trainers_.push_back(system_.spawn<ParameterServer>(name, head).value().as<protocol::Training>());
+        trainers_.push_back(
+            system_.spawn<ParameterServer>(name, head).value().as<protocol::Training>().within(patience));
       }
     }
   }

@@ -7,6 +7,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
+#include <chrono>
 #include <fstream>
 #include <string>
 
@@ -70,6 +71,7 @@ TEST(Mesh, SilentStrangersDisplaceEachOtherAndNotARank) {
   net::io_context io;
   std::vector<tcp::socket> strangers;
   for (int i = 0; i < 300; ++i) strangers.push_back(dial(io, peers[0].port));
+  const auto begun = std::chrono::steady_clock::now();
   std::jthread zero([&] { EXPECT_TRUE(meshes[0]->join(group_of(0, 2), peers, guard)); });
   // The port has taken all of them when it has dropped the 44th.
   std::array<char, 1> byte{};
@@ -77,8 +79,9 @@ TEST(Mesh, SilentStrangersDisplaceEachOtherAndNotARank) {
   net::read(strangers[43], net::buffer(byte), code);
   EXPECT_TRUE(code);
   for (std::size_t i = 0; i < 44; ++i) EXPECT_TRUE(is_closed(strangers[i])) << i;
-  EXPECT_FALSE(is_closed(strangers[44]));
-  EXPECT_FALSE(is_closed(strangers[299])) << "the newest has as much time as any other";
+  const bool others_stay = !is_closed(strangers[44]) && !is_closed(strangers[299]);
+  const bool in_time = std::chrono::steady_clock::now() - begun < std::chrono::seconds(5);  // that a stranger has
+  EXPECT_TRUE(others_stay || !in_time) << "the newest has as much time as any other";
   EXPECT_TRUE(meshes[1]->join(group_of(1, 2), peers, guard));
 }
 

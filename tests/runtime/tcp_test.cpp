@@ -217,7 +217,7 @@ TEST(TcpTransport, AHostThatDoesNotAnswerIsWaitedForInVainForALimitedTime) {
   net::io_context io;
   const SilentPort silent(io);
   Real real(io, "a", {.limits = {}, .connect_limit = 50ms});
-  const auto peer = run_real(io, real.system.connect(silent.endpoint()), 20s);
+  const auto peer = run_real(io, real.system.connect(silent.endpoint()));
   ASSERT_FALSE(peer);
   EXPECT_EQ(peer.error().code, Errc::deadline_exceeded);
   EXPECT_NE(peer.error().context.find("has not answered within 50 ms"), std::string::npos) << peer.error().context;
@@ -284,7 +284,7 @@ TEST(TwoProcesses, CallEachOtherAndNoticeDeathAtOnce) {
   std::optional<Error> lost;
   real.system.on_peer_lost(io.get_executor(), [&](const PeerInfo&, const Error& why) { lost = why; });
   net::post(io, [child] { ::kill(child, SIGKILL); });
-  const auto waiting = run_real(io, counter.within(60s).call<&Counter::add_slowly>(1, 50'000), 20s);
+  const auto waiting = run_real(io, counter.within(60s).call<&Counter::add_slowly>(1, 50'000));
   ASSERT_FALSE(waiting);
   EXPECT_EQ(waiting.error().code, Errc::peer_lost);
   io.restart();

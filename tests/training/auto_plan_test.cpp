@@ -279,13 +279,17 @@ at::Tensor sent_and_unsent(const std::vector<Outcome>& outcomes, std::uint32_t p
   return sum;
 }
 
-// By the model each message takes a second, so that fewer of them are better; owners sum what all send.
+/// So slow that it does not matter what coding takes, nor how long a busy machine interrupts it. Each message takes
+/// long, so that fewer of them are better.
+constexpr LinkCosts costly_messages{.latency_seconds = 1e3, .seconds_per_byte = 1};
+
+// Owners sum what all send.
 TEST(AutoPlan, ChangesTheBucketsAndLosesNothing) {
   constexpr std::uint64_t steps = 90;
   const Case of{.compressor = "topk",
                 .params = {{"ratio", 0.05}},
                 .ranks = 4,
-                .links = GroupLinks{.links = {.latency_seconds = 1, .seconds_per_byte = 1e-3}, .hosts = {}},
+                .links = GroupLinks{.links = costly_messages, .hosts = {}},
                 .bucket_sizes = {.first_bytes = 1'000, .bytes = 16'000}};
   const auto outcomes = train_all(of, steps);
   expect_same_means(outcomes, steps);
@@ -309,7 +313,7 @@ TEST(AutoPlan, ChangesTheBucketsAndLosesNothing) {
 TEST(AutoPlan, AJobDoesNotGoOnWithBucketsThatWereOnlyOnTrial) {
   const Case of{.compressor = "topk",
                 .params = {{"ratio", 0.05}},
-                .links = GroupLinks{.links = {.latency_seconds = 1, .seconds_per_byte = 1e-3}, .hosts = {}},
+                .links = GroupLinks{.links = costly_messages, .hosts = {}},
                 .bucket_sizes = {.first_bytes = 1'000, .bytes = 16'000}};
   const auto first = train_all(of, 15);
   expect_same_means(first, 15);

@@ -196,7 +196,9 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Killed,
 /// A worker, the first server, or the other.
 TEST_P(Killed, AllOthersEndWithItsName) {
   const auto& [mode, victim] = GetParam();
-  ServedJob job(served_job(mode, {{"servers", 2}}), workers);
+  auto spec = served_job(mode, {{"servers", 2}});
+  spec.training.epochs = 1000;  // longer than a busy machine keeps the victim from coming to its third step
+  ServedJob job(spec, workers);
   job.prepare();
   const auto dies = [&job, victim = victim] { job.group[victim]->abort({Errc::cancelled, "killed"}, /*leaves=*/true); };
   job.told[1]->on_step = [&, victim = victim](const Replica&, const StepRecord&) -> Result<void> {
@@ -220,21 +222,34 @@ TEST_P(Killed, AllOthersEndWithItsName) {
 /// Examples of a worker that is ten times as slow as another.
 class SlowExamples final : public Examples {
  public:
-  /// Counts the batches of the fast one, and is opened at the end.
+  /// Counts the batches of both, and is opened at the end.
   struct Gate {
     void pass(std::uint64_t needed) {
       std::unique_lock lock(mutex);
       changed.wait(lock, [&] { return open || fast >= needed; });
     }
-    void change(std::uint64_t more, bool opens) {
+    /// The fast one has made a batch. Before the next ten it waits for the slow one's, which has been let through: a
+    /// busy machine may not have run it yet.
+    void fast_made_one() {
+      std::unique_lock lock(mutex);
+      ++fast;
+      changed.notify_all();
+      if (fast % 10 == 9) changed.wait(lock, [&] { return open || slow >= fast / 10; });
+    }
+    void slow_made_one() {
       const std::lock_guard lock(mutex);
-      fast += more;
-      open = open || opens;
+      ++slow;
+      changed.notify_all();
+    }
+    void open_it() {
+      const std::lock_guard lock(mutex);
+      open = true;
       changed.notify_all();
     }
     std::mutex mutex;
     std::condition_variable changed;
     std::uint64_t fast = 0;
+    std::uint64_t slow = 0;
     bool open = false;
   };
 
@@ -261,11 +276,15 @@ TEST(SlowWorker, HoldsNobodyUpWithoutABound) {
     SlowExamples::Gate gate;
     job.replicas[1]->examples = std::make_unique<SlowExamples>(std::move(job.replicas[1]->examples), gate);
     job.told[0]->on_step = [&](const Replica&, const StepRecord&) -> Result<void> {
-      gate.change(1, false);
+      gate.fast_made_one();
+      return {};
+    };
+    job.told[1]->on_step = [&](const Replica&, const StepRecord&) -> Result<void> {
+      gate.slow_made_one();
       return {};
     };
     job.first_server().on_served = [&](const ServedRecord& record) {
-      if (record.step >= job.servers[0]->length.steps_total) gate.change(0, true);
+      if (record.step >= job.servers[0]->length.steps_total) gate.open_it();
     };
     run_ranks(job.ranks(), [&](std::uint32_t rank) { job.run_rank(rank); });
     for (const auto& result : job.results) ASSERT_TRUE(result) << result.error().message();
