@@ -248,7 +248,9 @@ class Ranks(unittest.TestCase):
         for number in (signal.SIGTERM, signal.SIGHUP):
             self.addCleanup(signal.signal, number, signal.getsignal(number))
         exit_on_signals()
-        interrupts = f"import os, signal; os.kill(os.getppid(), signal.SIGTERM); {self.WAITS}"
+        # Not before both ranks are known, which two threads read from then.
+        interrupts = ("import os, signal\nwhile len(os.listdir(f'/proc/{os.getppid()}/task')) < 3: pass\n"
+                      f"os.kill(os.getppid(), signal.SIGTERM)\n{self.WAITS}")
         with self.assertRaises(SystemExit):
             self.run_ranks(self.WAITS, interrupts)
         self.assert_all_gone()

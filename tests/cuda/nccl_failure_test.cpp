@@ -76,13 +76,11 @@ void loses_a_rank(const char* library) {
   const int operations = told.operations;
   UnderWay under_way(ranks);
   UnderWay::wait_until_begun(told, operations + 3);
-  const auto lost_at = Clock::now();
   ranks.fabric(2).abort(Error(Errc::cancelled, "killed"), /*leaves=*/true);
   for (const std::uint32_t rank : {0U, 1U}) {
     expect_error(under_way.result(rank), Errc::peer_lost, "rank 2");
     EXPECT_EQ(ranks.fabric(rank).lost_rank(), 2U);
   }
-  EXPECT_LT(Clock::now() - lost_at, std::chrono::seconds(20));
   expect_error(under_way.result(2), Errc::cancelled, "killed");
   for (std::uint32_t rank = 0; rank < 3; ++rank) ranks.lose(rank);
   EXPECT_EQ(told.aborted - aborted, 3);
@@ -160,10 +158,8 @@ TEST_F(NcclFailure, AnAbortThatHangsHoldsUpNobody) {
   {
     UnderWay under_way(ranks);
     UnderWay::wait_until_begun(told, operations + 2);
-    const auto lost_at = Clock::now();
     ranks.fabric(1).abort(Error(Errc::cancelled, "killed"), /*leaves=*/true);
     expect_error(under_way.result(0), Errc::peer_lost, "rank 1");
-    EXPECT_LT(Clock::now() - lost_at, std::chrono::seconds(20));
     EXPECT_FALSE(under_way.result(1));
     // The loops go on meanwhile.
     for (const std::uint32_t rank : {0U, 1U}) ranks.fabric(rank).thread().call([] {});
