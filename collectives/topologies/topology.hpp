@@ -22,6 +22,7 @@ enum class Gathers : std::uint8_t {
   partners,
 };
 
+/// "owners", as the catalog names it.
 std::string_view name_of(Gathers gathers);
 
 /// Operations by messages between the ranks of one lane. What a topology does not do in a way of its own is done here.
