@@ -188,8 +188,11 @@ class Compressor {
   virtual std::uint64_t vector_entries_min() const { return 4096; }
   static constexpr std::uint64_t never_vectors = std::numeric_limits<std::uint64_t>::max();
 
-  /// The bits that a round is expected to send for a tensor of this shape, without the few bytes of the header. Nothing
-  /// if that depends on the data, or can never be more than the dense tensor.
+  /// The bits that the passes of a round are expected to send for each entry of a tensor of this shape, without the few
+  /// bytes of the header; infinity if it is to go dense among any number of ranks. They decide whether it does
+  /// (goes_dense()), and how much longer the payloads of a large tensor count than those of its first rows, which are
+  /// measured for a plan. Nothing where they depend on the data or are the same share of any dense tensor: it then does
+  /// not go dense for its size, and its payloads count as many times longer as it has more entries.
   virtual std::optional<WireBits> expected_bits(at::IntArrayRef shape, const Round& round) const;
 
   /// Whether a tensor that the compressor takes is averaged by a dense all-reduce in this round instead of being

@@ -51,7 +51,8 @@ class PowerSgd final : public Compressor {
   double error_bound(std::uint64_t, const Round&) const override { return 1; }
   bool codes_on(at::Device device) const override { return device.is_cpu() || device::has_kernels(device); }
   bool decodes_on(at::Device device) const override { return codes_on(device); }
-  /// Of a tensor that would be sent as it is: that it goes dense, so that no memory keeps a residual for it.
+  /// Those of both factors, of which only one grows with the rows of the tensor. Of a tensor that would be sent as it
+  /// is: that it goes dense, so that no memory keeps a residual for it.
   std::optional<WireBits> expected_bits(at::IntArrayRef sizes, const Round& round) const override;
   WarmupLength warmup_length(const TrainingCourse&) const override { return {.rounds = start_step()}; }
   /// Fails with: malformed (wrong number of values, or not finite), invalid_argument (nothing was encoded).
