@@ -4,13 +4,13 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <string_view>
 #include <unordered_map>
 
 #include "base/errc.hpp"
+#include "base/hmac.hpp"
 #include "cluster/forecast.hpp"
 #include "cluster/job_files.hpp"
 #include "cluster/resumption.hpp"
@@ -30,15 +30,11 @@ const Error job_of_key_goes{Errc::exhausted, "the job of this key is being delet
 
 std::string hash_of(const json& body) {
   const std::string text = to_text(body);
-  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string hash;
-  for (const unsigned byte : digest) {
-    hash += digits[byte >> 4];
-    hash += digits[byte & 15];
-  }
-  return hash;
+  Digest digest{};
+  static_assert(sizeof digest == SHA256_DIGEST_LENGTH);
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+         reinterpret_cast<unsigned char*>(digest.data()));
+  return hex(digest);
 }
 
 Gang gang_of(const protocol::JobSpec& spec) {
