@@ -11,7 +11,7 @@
 #include "base/errc.hpp"
 #include "collectives/topologies/catalog.hpp"
 #include "collectives/transports/in_process.hpp"
-#include "training/exchange/turns.hpp"
+#include "training/exchange/lane_order.hpp"
 
 namespace weir::bench {
 namespace {

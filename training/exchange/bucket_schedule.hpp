@@ -13,10 +13,10 @@
 #include "training/exchange/bucket_round.hpp"
 #include "training/exchange/codec_thread.hpp"
 #include "training/exchange/device_lane.hpp"
+#include "training/exchange/lane_order.hpp"
 #include "training/exchange/route.hpp"
 #include "training/exchange/step.hpp"
 #include "training/exchange/step_trace.hpp"
-#include "training/exchange/turns.hpp"
 
 namespace weir::training {
 

@@ -8,7 +8,7 @@
 
 #include "collectives/topologies/catalog.hpp"
 #include "collectives/topologies/topology.hpp"
-#include "training/exchange/turns.hpp"
+#include "training/exchange/lane_order.hpp"
 
 namespace weir::training {
 namespace {

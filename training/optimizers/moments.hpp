@@ -12,7 +12,7 @@
 #include "protocol/params.hpp"
 #include "training/optimizers/groups.hpp"
 #include "training/optimizers/optimizer.hpp"
-#include "training/optimizers/turns.hpp"
+#include "training/optimizers/slices.hpp"
 
 namespace weir::training {
 

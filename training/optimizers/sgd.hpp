@@ -6,7 +6,7 @@
 
 #include "training/optimizers/groups.hpp"
 #include "training/optimizers/optimizer.hpp"
-#include "training/optimizers/turns.hpp"
+#include "training/optimizers/slices.hpp"
 
 namespace weir::training {
 

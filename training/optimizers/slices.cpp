@@ -1,4 +1,4 @@
-#include "training/optimizers/turns.hpp"
+#include "training/optimizers/slices.hpp"
 
 namespace weir::training {
 
