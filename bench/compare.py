@@ -6,7 +6,8 @@ are kept in docs/comparison.jsonl, and docs/comparison.md is made from them.
 
     bench/compare.py [--models lenet,resnet] [--only NAME,...] [--seeds 1,2,3] [--again] [--steps N] [--minutes M]
 
-What has been run already is not run again, so that a comparison that was stopped goes on where it was."""
+What has been run already is not run again, so that a comparison that was stopped goes on where it was. With nothing
+left the document is written anew, and no cluster starts."""
 
 import argparse
 import json
@@ -14,16 +15,18 @@ import math
 import os
 import re
 import statistics
+import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
 from choices import several_of  # noqa: E402
 from comparison import BASELINE, Run, Runs, Training, best_rate, write_document  # noqa: E402
-from local_cluster import Broken, Cluster, exit_on_signals, follow  # noqa: E402
+from local_cluster import WEIR, Broken, Cluster, exit_on_signals, follow  # noqa: E402
 from weir_api import ENDED, ApiError, poll  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "comparison.md"
@@ -134,11 +137,20 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def compressors_of_build() -> dict[str, dict]:
+    """By name, as the head of a cluster of this machine has them in its catalog."""
+    command = [WEIR, "catalog", "compressors", "--json"]
+    here = {name: value for name, value in os.environ.items() if name != "WEIR_ADDRESS"}  # that names another head
+    shown = subprocess.run(command, env=here, capture_output=True, text=True)
+    if shown.returncode != 0:
+        raise Broken(f"weir catalog ended with {shown.returncode}: {shown.stderr.strip()}")
+    return {compressor["name"]: compressor for compressor in json.loads(shown.stdout)["compressors"]}
+
+
 class Comparison:
-    def __init__(self, cluster: Cluster, options: argparse.Namespace):
-        self.cluster = cluster
+    def __init__(self, catalog: dict[str, dict], options: argparse.Namespace):
         self.options = options
-        self.catalog = {c["name"]: c for c in cluster.api.get("/api/v1/catalog")["compressors"]}
+        self.catalog = catalog
         if unknown := [name for name in options.only if name not in self.catalog]:
             raise Broken(f"the catalog has no {', '.join(unknown)}; it has {', '.join(self.catalog)}")
         # The baseline first, so that every row has something to be compared with as soon as it is there.
@@ -152,20 +164,35 @@ class Comparison:
     def out_of_time(self) -> bool:
         return self.options.minutes is not None and time.monotonic() - self.start > 60 * self.options.minutes
 
-    def train(self, key: str, name: str, rate: float, seed: int) -> None:
-        """Unless that has been done, or the time is over."""
-        if self.runs.find(key, name, rate, seed) or self.out_of_time():
-            return
+    def missing(self) -> Iterator[tuple[str, str, float, int]]:
+        """The trainings (model, compressor, rate, seed) that have not been done, in their order. With which rate a
+        compressor trains in the end is known once those before have been done."""
+        for key in self.options.models:
+            for name in self.names:
+                for rate in rates_of(TRAININGS[key], self.catalog[name]):
+                    if not self.runs.find(key, name, rate, CHOOSING_SEED):
+                        yield key, name, rate, CHOOSING_SEED
+        # Seed by seed, so that a comparison that is stopped early has something of every compressor.
+        for seed in self.options.seeds:
+            for key in self.options.models:
+                for name in self.names:
+                    rates = rates_of(TRAININGS[key], self.catalog[name])
+                    tried = [run for rate in rates if (run := self.runs.find(key, name, rate, CHOOSING_SEED))]
+                    rate = best_rate(tried)
+                    if rate is not None and len(tried) == len(rates) and not self.runs.find(key, name, rate, seed):
+                        yield key, name, rate, seed
+
+    def train(self, cluster: Cluster, key: str, name: str, rate: float, seed: int) -> None:
         training, compressor = TRAININGS[key], self.catalog[name]
         minutes = (time.monotonic() - self.start) / 60
         say(f"[{minutes:.0f} min] {training.title} with {name}, rate {rate:g}, seed {seed}")
         spec = spec_of(training, compressor, self.options.steps or training.steps, rate, seed)
         done = {"model": key, "compressor": name, "memory": compressor["default_memory"], "lr": rate, "seed": seed}
         try:
-            run = Run(**done, metrics=measure(self.cluster, spec))
+            run = Run(**done, metrics=measure(cluster, spec))
             say(f"  accuracy {run.metrics['accuracy']:.4f}")
         except (ApiError, TimeoutError, RuntimeError) as error:
-            self.cluster.check()
+            cluster.check()
             self.failed += 1
             run = Run(**done, error=reason_of(error))
             say(f"  failed: {run.error}")
@@ -182,18 +209,12 @@ class Comparison:
                        list(self.catalog), CHOOSING_SEED, self.options.seeds)
 
     def go(self) -> None:
-        for key in self.options.models:
-            for name in self.names:
-                for rate in rates_of(TRAININGS[key], self.catalog[name]):
-                    self.train(key, name, rate, CHOOSING_SEED)
-        # Seed by seed, so that a comparison that is stopped early has something of every compressor.
-        for seed in self.options.seeds:
-            for key in self.options.models:
-                for name in self.names:
-                    rates = rates_of(TRAININGS[key], self.catalog[name])
-                    tried = [run for rate in rates if (run := self.runs.find(key, name, rate, CHOOSING_SEED))]
-                    if (rate := best_rate(tried)) is not None and len(tried) == len(rates):
-                        self.train(key, name, rate, seed)
+        if next(self.missing(), None):
+            with Cluster(ROOT / "build" / "compare", nodes=1) as cluster:
+                for training in self.missing():
+                    if self.out_of_time():
+                        break
+                    self.train(cluster, *training)
         self.write()
         say(f"{(time.monotonic() - self.start) / 60:.1f} min, {self.failed} failed; see {self.options.document}" +
             ("; stopped because the time was over, the same command goes on from here" if self.out_of_time() else ""))
@@ -221,10 +242,9 @@ def main() -> int:
     options = parser.parse_args()
     exit_on_signals()
     try:
-        with Cluster(ROOT / "build" / "compare", nodes=1) as cluster:
-            comparison = Comparison(cluster, options)
-            comparison.go()
-            return 1 if comparison.failed else 0
+        comparison = Comparison(compressors_of_build(), options)
+        comparison.go()
+        return 1 if comparison.failed else 0
     except KeyboardInterrupt:
         say("stopped; the same command goes on from here")
         return 130

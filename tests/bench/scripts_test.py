@@ -17,7 +17,8 @@ from unittest import mock
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "scripts")]
 
-import dgc  # noqa: E402  (these need the path above)
+import compare  # noqa: E402  (these need the path above)
+import dgc  # noqa: E402
 import esync  # noqa: E402
 import scaling  # noqa: E402
 import time_to_accuracy  # noqa: E402
@@ -144,6 +145,23 @@ class NothingLeft(unittest.TestCase):
                 starts([run | {"seed": 2}])
             complains.return_value = None
             self.assertTrue(starts([run | {"seed": 2}]))
+
+    def test_compare(self):
+        figures = {"accuracy": 0.75, "bytes_sent_per_step": 1000, "times_smaller": 2, "step_seconds_p50": 0.01,
+                   "encode_seconds_p50": 0, "decode_seconds_p50": 0, "wait_seconds_p50": 0}
+        of_bf16 = {"model": "lenet", "compressor": "bf16", "memory": "none", "metrics": figures}
+        rates = compare.TRAININGS["lenet"].rates
+        choices = [of_bf16 | {"lr": rate, "seed": compare.CHOOSING_SEED} for rate in rates]
+        run = of_bf16 | {"lr": rates[0], "seed": 1}
+        catalog = {"bf16": {"name": "bf16", "default_memory": "none", "traits": {"votes": False}}}
+        starts = lambda runs, *more: self.starts(compare, "Cluster", runs, "--models", "lenet", "--seeds", "1", *more)
+        with mock.patch.object(compare, "compressors_of_build", return_value=catalog):
+            self.assertFalse(starts([*choices, run]))
+            self.assertIn("| `bf16` | `none` | 0.01 | 75.0 |", self.document("compare"))
+            self.assertTrue(starts(choices))
+            self.assertTrue(starts([*choices[1:], run]))
+            self.assertTrue(starts([*choices, run | {"lr": rates[1]}]))
+            self.assertTrue(starts([*choices, run], "--again"))
 
     def test_dgc(self):
         run = {"case": "wide", "method": "none", "seed": 1, "accuracy": 0.8125}
