@@ -85,7 +85,8 @@ class FakeCluster {
 
   /// `refused`: what its store does not commit, from the beginning until it is told to accept.
   void start_head(std::function<bool(const std::vector<Change>&)> refused = nullptr);
-  /// Like kill -9: nobody is told, and everything that is not in the store is lost.
+  /// Like kill -9, as far as files go: the next head finds them as they are now, whatever this one still does to them
+  /// while it is stopped in order.
   void kill_head();
   /// As by SIGTERM.
   void stop_head();
