@@ -30,6 +30,14 @@ interface Record_ {
   data: unknown;
 }
 
+/** A connection that follows topics. */
+interface Stream {
+  response: ServerResponse;
+  topics: string[];
+  /** The place that was told last. */
+  place: number;
+}
+
 export const token = 'mock-token';
 
 const warnings = [
@@ -54,7 +62,7 @@ export class MockHead {
   expired = false;
   /** Lets the stream's connections wait without an answer. */
   private away = false;
-  private readonly streams = new Set<{ response: ServerResponse; topics: string[] }>();
+  private readonly streams = new Set<Stream>();
   private readonly records: Record_[] = [];
   private forgotten = 0;
   private sequence = 100;
@@ -87,12 +95,12 @@ export class MockHead {
   publish(kind: string, topics: string[], data: unknown): void {
     const record = { id: ++this.sequence, kind, topics, data };
     this.records.push(record);
-    for (const stream of this.streams) deliver(stream, record);
+    for (const stream of this.streams) this.tell(stream, [record]);
   }
 
   /** Tells those who follow the cluster what a heartbeat of a node has brought. */
   beat(node: Node): void {
-    for (const stream of this.streams) deliver(stream, { id: 0, kind: 'node', topics: ['cluster'], data: node });
+    for (const stream of this.streams) this.tell(stream, [{ id: 0, kind: 'node', topics: ['cluster'], data: node }]);
   }
 
   remove(id: string): void {
@@ -322,34 +330,47 @@ export class MockHead {
       response.destroy();
       return;
     }
-    const stream = { response, topics: (query.get('topics') ?? '').split(',') };
-    for (const topic of stream.topics.filter((name) => name.startsWith('job:'))) {
+    const topics = (query.get('topics') ?? '').split(',');
+    for (const topic of topics.filter((name) => name.startsWith('job:'))) {
       if (!this.jobs.some(({ id }) => `job:${id}` === topic)) return problem(response, 404, 'There is no such job');
     }
+    const place = request.headers['last-event-id'] ?? query.get('last_event_id') ?? this.sequence;
+    const stream: Stream = { response, topics, place: Number(place) };
     response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-store' });
-    response.write('retry: 100\n\n');
-    const place = request.headers['last-event-id'] ?? query.get('last_event_id');
-    if (place !== null && place !== undefined) {
-      const after = Number(place);
-      if (after < this.forgotten) {
-        response.write(`id: ${this.sequence}\nevent: reset\ndata: {"sequence":${this.sequence}}\n\n`);
-      } else {
-        for (const record of this.records) if (record.id > after) deliver(stream, record);
-      }
+    response.write('retry: 100\n');
+    beat(stream, stream.place);
+    if (stream.place < this.forgotten) {
+      stream.place = this.sequence;
+      write(stream, this.sequence, 'reset', { sequence: this.sequence });
     }
+    this.tell(stream, this.records.filter(({ id }) => id > stream.place));
     this.streams.add(stream);
-    const beat = setInterval(() => response.write(`id: ${this.sequence}\nevent: beat\ndata: {}\n\n`), 15_000);
+    const silence = setInterval(() => beat(stream, this.sequence), 15_000);
     response.on('close', () => {
-      clearInterval(beat);
+      clearInterval(silence);
       this.streams.delete(stream);
     });
   }
+
+  /** Those of these records that the stream has asked for, and its place where none of them tells it. */
+  private tell(stream: Stream, records: readonly Record_[]): void {
+    const asked = records.filter(({ topics }) => topics.some((topic) => stream.topics.includes(topic)));
+    for (const { id, kind, data } of asked) {
+      if (id !== 0) stream.place = id;
+      write(stream, id, kind, data);
+    }
+    if (asked.length > 0 && this.sequence > stream.place) beat(stream, this.sequence);
+  }
 }
 
-function deliver({ response, topics }: { response: ServerResponse; topics: string[] }, record: Record_): void {
-  if (!record.topics.some((topic) => topics.includes(topic))) return;
-  const place = record.id === 0 ? '' : `id: ${record.id}\n`;
-  response.write(`${place}event: ${record.kind}\ndata: ${JSON.stringify(record.data)}\n\n`);
+function beat(stream: Stream, place: number): void {
+  stream.place = place;
+  write(stream, place, 'beat', {});
+}
+
+function write({ response }: Stream, id: number, kind: string, data: unknown): void {
+  const place = id === 0 ? '' : `id: ${id}\n`;
+  response.write(`${place}event: ${kind}\ndata: ${JSON.stringify(data)}\n\n`);
 }
 
 function inOrder(events: readonly Event[], query: URLSearchParams): readonly Event[] {
