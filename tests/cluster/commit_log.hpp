@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,6 +13,12 @@
 #include "runtime/event.hpp"
 
 namespace weir::cluster {
+
+/// Whether they say that a job has a new checkpoint.
+inline bool add_checkpoint(const std::vector<Change>& changes) {
+  return std::ranges::any_of(changes,
+                             [](const Change& one) { return std::holds_alternative<change::AddCheckpoint>(one); });
+}
 
 /// A store that remembers what was to be committed together, and can hold commits back or refuse them. All else goes to
 /// the store below.

@@ -23,11 +23,7 @@ using testing::SizeIs;
 
 const auto all = [](const std::vector<Change>&) { return true; };
 
-/// Whether they say that a job has a new checkpoint, and that it is of step 6.
-bool add_checkpoint(const std::vector<Change>& changes) {
-  return std::ranges::any_of(changes,
-                             [](const Change& one) { return std::holds_alternative<change::AddCheckpoint>(one); });
-}
+/// Whether they say that a job has a new checkpoint, of step 6.
 bool add_step_6(const std::vector<Change>& changes) {
   return std::ranges::any_of(changes, [](const Change& one) {
     const auto* added = std::get_if<change::AddCheckpoint>(&one);

@@ -157,10 +157,7 @@ TEST(Restart, OfTheHeadIsOneOfAJobWhoseLastCheckpointIsMissing) {
   FakeCluster cluster;
   cluster.add_node("a", 1);
   cluster.script.checkpoint_every = 10;
-  cluster.store->refuse([](const std::vector<Change>& changes) {
-    return std::ranges::any_of(changes,
-                               [](const Change& one) { return std::holds_alternative<change::AddCheckpoint>(one); });
-  });
+  cluster.store->refuse(add_checkpoint);
   const auto id = cluster.submit_job(1, one_restart);
   cluster.simulation.pass(1min);
   ASSERT_EQ(cluster.processes(), 0u) << "its worker has finished";
