@@ -64,7 +64,8 @@ class Progress {
 
   // The rest is of modes with servers, where the first server decides when, and of state servers.
 
-  /// Called on every rank while nothing is on its way, after `step` steps of the job: its share of a checkpoint.
+  /// Called on every rank while nothing is on its way, after `step` steps of the job: its share of a checkpoint. A step
+  /// that is the same as the last time, or as that of the checkpoint that it goes on from, is the same state.
   virtual Result<void> keep(std::uint64_t /*step*/, Bytes /*share*/) { return {}; }
   /// Called on the first server: the whole model, to be evaluated.
   virtual Result<void> evaluate(std::uint64_t /*step*/, Bytes /*model*/) { return {}; }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "protocol/checkpoint.hpp"
@@ -22,7 +23,7 @@ namespace weir::training::testing {
 /// What a rank tells of a job with servers.
 class Told final : public Progress {
  public:
-  bool stop_wanted() const override { return stop_; }
+  bool stop_wanted() const override { return stop_ || (stops_once_begun && std::exchange(asked_, true)); }
   Result<void> step_done(const Replica& replica, const StepRecord& record) override {
     records.push_back(record);
     return on_step ? on_step(replica, record) : Result<void>();
@@ -47,11 +48,13 @@ class Told final : public Progress {
   std::map<std::uint64_t, Segment> shares;  ///< by step
   std::map<std::uint64_t, Segment> models;  ///< by step
   std::uint64_t stop_after = 0;             ///< of a server
+  bool stops_once_begun = false;            ///< of a server: whenever it is asked after the beginning
   std::function<Result<void>(const Replica&, const StepRecord&)> on_step;
   std::function<void(const ServedRecord&)> on_served;
 
  private:
   std::atomic<bool> stop_ = false;
+  mutable bool asked_ = false;  ///< by the server's thread alone
 };
 
 /// A job in threads of this process: workers and servers, by rank.

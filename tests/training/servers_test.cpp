@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <string>
 #include <thread>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "base/errc.hpp"
 #include "protocol/safetensors.hpp"
 #include "served_job.hpp"
+#include "training/counts.hpp"
 #include "training/servers/messages.hpp"
 #include "training/servers/messenger.hpp"
 #include "training/tensor_file.hpp"
@@ -254,6 +256,41 @@ TEST(ServedJobs, AStopIsSavedAndToldToAll) {
     EXPECT_LT(job.told[rank]->shares.begin()->first, job.servers[0]->length.steps_total);
   }
   job.checkpoint(job.told[0]->shares.begin()->first);
+}
+
+/// The beginning of a job with two workers, of which one has made three pushes and the other one: two steps.
+Segment uneven_checkpoint(const protocol::JobSpec& spec) {
+  const std::vector<std::uint64_t> pushes{3, 1};
+  std::vector<Segment> shares;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    const auto replica = Replica::make(spec, rank, 2, 1).value();
+    const std::vector<NamedTensor> own{saved_counts(std::span(pushes).subspan(rank, 1))};
+    replica->mode->restore(*replica, {}, own).value();
+    replica->step = 2;
+    shares.push_back(Segment::own(replica->save().value()));
+  }
+  const auto server = servers::Server::make(spec, {0, 2, 1}).value();
+  server->counts = {.applied = 4, .version = 4, .clocks = pushes, .answered_at = {4, 4}};
+  shares.push_back(Segment::own(server->save().value()));
+  return Segment::own(protocol::join_checkpoint(shares).value().whole());
+}
+
+/// The first worker has to wait for the second one here, whose next push alone completes no step.
+TEST(ServedJobs, AStopWaitsForAStepThatNoCheckpointHas) {
+  const auto spec = served_job("ssp", {{"servers", 1}, {"staleness", 0}});
+  ServedJob job(spec, 2);
+  job.first_server().stops_once_begun = true;
+  job.run(uneven_checkpoint(served_job("ssp", {{"servers", 1}, {"staleness", 2}})));
+  for (std::uint32_t rank = 0; rank < job.ranks(); ++rank) {
+    EXPECT_FALSE(*job.results[rank]) << rank;
+    ASSERT_EQ(job.told[rank]->shares.size(), 1u) << rank;
+    EXPECT_EQ(job.told[rank]->shares.begin()->first, 3u) << rank << ": step 2 is kept already";
+  }
+  const auto kept = servers::Server::make(spec, job.place(2)).value();
+  const auto checkpoint = job.checkpoint(job.told[0]->shares.begin()->first);
+  kept->restore(protocol::testing::part_of(checkpoint, 2, protocol::Role::server)).value();
+  EXPECT_EQ(kept->counts.clocks, (std::vector<std::uint64_t>{3, 3}));
+  EXPECT_EQ(kept->counts.applied, 4 + job.told[0]->records.size() + job.told[1]->records.size());
 }
 
 TEST(ServedJobs, ModelsAreEvaluatedWithThePartsOfAllServers) {

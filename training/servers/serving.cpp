@@ -47,6 +47,7 @@ Serving::Serving(Server& server, collectives::Fabric& fabric, Progress& progress
       buffers_(server.place.workers),
       evaluations_(multiples(server.step(), server.spec.evaluate_every_steps)),
       saves_(multiples(server.step(), server.spec.checkpoint_every_steps)),
+      kept_step_(server.step()),
       recorded_step_(server.step()) {}
 
 Result<bool> Serving::run() {
@@ -295,7 +296,9 @@ void Serving::tell(Kind kind, std::span<const std::uint32_t> workers) {
 
 Result<void> Serving::look_for_what_is_due() {
   const std::uint64_t step = server_.step();
-  stopping_ = stopping_ || progress_.stop_wanted();
+  // A state is known by its step: at that of the last one, what was pushed since would be in none. If every worker
+  // pushes there is another step, but ssp keeps some back that a checkpoint of more staleness has far ahead.
+  stopping_ = stopping_ || (step > kept_step_ && progress_.stop_wanted());
   const bool ends = stopping_ || step >= server_.length.steps_total;
   const auto saves = multiples(step, server_.spec.checkpoint_every_steps);
   save_due_ = save_due_ || saves > saves_;
@@ -390,6 +393,7 @@ void Serving::send_leave(std::uint32_t worker, std::uint64_t flags) {
 
 Result<void> Serving::save() {
   auto share = server_.save();
+  kept_step_ = server_.step();
   return share ? progress_.keep(server_.step(), std::move(*share)) : Result<void>(share.error());
 }
 

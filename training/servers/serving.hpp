@@ -19,7 +19,8 @@ namespace weir::training::servers {
 /// Workers rest now and then, so that nothing is on its way: at the beginning, when the state is saved, and at the end.
 /// The first server's answers then ask for it (Answer::halt). A worker whose push is answered by all servers tells all
 /// of them that it has halted. When all workers have, the first server has the other servers save their parts, and
-/// afterwards lets the workers go on, or end, who save theirs before that.
+/// afterwards lets the workers go on, or end, who save theirs before that. A stop waits until the step is another than
+/// that of the state that was saved last.
 class Serving {
  public:
   /// The server and the fabric must outlive this object.
@@ -77,6 +78,7 @@ class Serving {
   std::vector<bool> parts_awaited_;   ///< on the first, by server: its parameters, for an evaluation
   std::uint64_t evaluations_ = 0;     ///< that were due so far
   std::uint64_t saves_ = 0;
+  std::uint64_t kept_step_ = 0;  ///< of the state that was saved last, or that the training began with
   bool evaluation_due_ = false;  ///< and not begun
   bool stopping_ = false;
   bool save_due_ = false;
