@@ -180,6 +180,8 @@ WarmupLength Replica::warmup() const {
   return {.steps = protocol::steps_in(of_compressor.epochs, length.steps_per_epoch), .rounds = of_compressor.rounds};
 }
 
+bool Replica::own_buffers() const { return rank != 0 || served() || exchanges() == Exchanged::models; }
+
 bool Replica::served() const { return exchanges() == Exchanged::pushes; }
 
 Result<void> Replica::join(collectives::Fabric& fabric) {
@@ -230,8 +232,8 @@ std::vector<NamedTensor> Replica::model_of_training() const {
   auto tensors = mode->save().model;
   if (tensors.empty()) return state_of(*model);
   for (auto& buffer : model->buffers()) {
-    const bool exchanged = std::ranges::find(tensors, buffer.name, &NamedTensor::name) != tensors.end();
-    if (!exchanged) tensors.push_back(std::move(buffer));
+    const bool is_there = std::ranges::find(tensors, buffer.name, &NamedTensor::name) != tensors.end();
+    if (!is_there) tensors.push_back(std::move(buffer));
   }
   return tensors;
 }
@@ -254,7 +256,7 @@ Result<Bytes> Replica::save() const {
   if (mode->own_models()) file.add(own + "model.", exchanged_tensors());
   file.add(own + "mode.", of_mode.own);
   if (rank != 0 && own_optimizers()) file.add(own + "optimizer.", optimizer->save());
-  if (rank != 0 || served()) file.add(own + "buffers.", model->buffers());
+  if (own_buffers()) file.add(own + "buffers.", model->buffers());
   file.add(own + "memory.", compression().memory->save());
   file.add(own + "compressor.", compression().compressor->save());
   if (exchange) file.add(own + "exchange.", exchange->save());
@@ -278,7 +280,9 @@ Result<void> Replica::restore(const Segment& checkpoint) {
     common_hash_ = hash_of(model->parameters());
     if (auto loaded = load_into(*file, own + "model.", exchanged_tensors()); !loaded) return loaded.error();
   }
-  if (rank != 0 || served()) {
+  // Where models are mixed, a checkpoint may have rank 0's only in the model: so it was before there was their mean.
+  const bool in_model = rank == 0 && !served() && tensors_under(*file, own + "buffers.").empty();
+  if (own_buffers() && !in_model) {
     // Those that are exchanged have been loaded with the model.
     std::vector<std::pair<at::Tensor, at::Tensor>> exchanged;
     for (const auto& buffer : exchanged_buffers()) exchanged.emplace_back(buffer.tensor, buffer.tensor.clone());

@@ -28,9 +28,10 @@ enum class Exchanged : std::uint8_t;
 /// The model of the training is what is evaluated and saved. Its parameters are those that the ranks train, which are
 /// equal on all of them whenever they have exchanged, unless the mode says otherwise (ModeState::model). The model's
 /// buffers (running statistics) are exchanged only where compression applies to models, and then only those of
-/// floating-point numbers: otherwise each rank keeps those of its own batches, and rank 0's count as the model's. Those
-/// of the other ranks are saved separately in a checkpoint, so that a resumed job has the same bits; likewise the
-/// optimizers of the other ranks, where each has its own. Where servers hold the model of the training (served()), this
+/// floating-point numbers: otherwise each rank keeps those of its own batches. Rank 0's count as the model's then, or,
+/// where ranks mix models or push to servers, the mean of all ranks'. Those of the ranks that the model does not have
+/// are saved separately in a checkpoint, so that a resumed job has the same bits; likewise the optimizers of the other
+/// ranks, where each has its own. Where servers hold the model of the training (served()), this
 /// is a worker's copy of it.
 class Replica {
  public:
@@ -100,6 +101,8 @@ class Replica {
   Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t workers, std::uint32_t others_behind,
           at::Device of_model, Sampler own_sampler);
   std::vector<NamedTensor> model_of_training() const;
+  /// Whether this rank's buffers differ from those of the model of the training.
+  bool own_buffers() const;
 
   compressors::Compression compression_;                    ///< moved into the exchange by join()
   std::optional<std::vector<NamedTensor>> exchange_state_;  ///< restored, and for the exchange that join() makes

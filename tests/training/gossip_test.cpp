@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <set>
 #include <string>
 #include <vector>
@@ -202,6 +203,91 @@ TEST(Gossip, TheModelOfTheTrainingIsTheMeanOfAll) {
       }
     }
   }
+}
+
+protocol::JobSpec job_with_statistics(const std::string& compressor) {
+  auto spec = testing::with_batch_norm(gossip_job(compressor, {{"graph", "ring"}}));
+  spec.dataset.partition = "by_class";
+  spec.training.epochs = 3;
+  return spec;
+}
+
+at::Tensor floats_of(const protocol::Safetensors& file, const std::string& name) {
+  const auto* stored = file.find(name);
+  if (stored == nullptr) return {};
+  at::Tensor values = at::empty({static_cast<std::int64_t>(stored->bytes.size() / sizeof(float))}, at::kFloat);
+  std::memcpy(values.data_ptr(), stored->bytes.data(), stored->bytes.size());
+  return values;
+}
+
+TEST(Gossip, TheModelOfTheTrainingHasTheMeanOfAllStatistics) {
+  for (const std::string compressor : {"none", "topk"}) {
+    const auto outcome = train(job_with_statistics(compressor), 4);
+    const auto file = protocol::read_safetensors(outcome.checkpoint()).value();
+    std::size_t found = 0;
+    for (const auto& tensor : file.tensors) {
+      const std::string own = "rank.0.buffers.";
+      if (!tensor.name.starts_with(own) || tensor.dtype != protocol::Dtype::f32) continue;
+      const auto name = tensor.name.substr(own.size());
+      const auto first = floats_of(file, tensor.name);
+      at::Tensor mean = at::zeros_like(first);
+      for (std::uint32_t rank = 0; rank < 4; ++rank) {
+        const auto of_rank = floats_of(file, "rank." + std::to_string(rank) + ".buffers." + name);
+        ASSERT_TRUE(of_rank.defined()) << name << ", rank " << rank;
+        EXPECT_EQ(of_rank.equal(first), rank == 0) << name << ": each is of a class of its own";
+        mean += of_rank / 4;
+      }
+      const auto of_training = floats_of(file, "model." + name);
+      ASSERT_TRUE(of_training.defined()) << name;
+      EXPECT_TRUE(of_training.allclose(mean, 1e-4, 1e-6)) << compressor << ", " << name;
+      ++found;
+    }
+    EXPECT_GT(found, 2U) << compressor;
+  }
+}
+
+TEST(Gossip, ToEvaluateTheModelOfTheTrainingChangesNoRanksOwn) {
+  const auto spec = job_with_statistics("none");
+  const auto often = train(spec, 4, {.average_every = 1});
+  const auto never = train(spec, 4);
+  EXPECT_EQ(often.watchers[0].common.size(), 9U);
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    for (std::size_t step = 0; step < 9; ++step) {
+      EXPECT_TRUE(same(often.watchers[rank].models[step], never.watchers[rank].models[step])) << rank << ", " << step;
+      EXPECT_TRUE(same(often.watchers[rank].buffers[step], never.watchers[rank].buffers[step])) << rank << ", " << step;
+    }
+  }
+}
+
+TEST(Gossip, AStoppedJobGoesOnWithEachRanksStatistics) {
+  const auto spec = job_with_statistics("topk");
+  const auto whole = train(spec, 4);
+  const auto stopped = train(spec, 4, {.stop_after = 2});
+  EXPECT_EQ(stopped.watchers[0].models.size(), 4U);
+  const auto resumed = train(spec, 4, {.checkpoint = stopped.checkpoint()});
+  for (std::uint32_t rank = 0; rank < 4; ++rank) {
+    EXPECT_TRUE(std::ranges::equal(whole.shares[rank].bytes(), resumed.shares[rank].bytes())) << rank;
+  }
+}
+
+TEST(Gossip, ACheckpointThatHasTheStatisticsOfRank0InTheModelOnlyIsTaken) {
+  const auto spec = job_with_statistics("none");
+  const auto file = protocol::read_safetensors(train(spec, 2, {.stop_after = 2}).checkpoint()).value();
+  std::vector<protocol::StoredTensor> others;
+  for (const auto& tensor : file.tensors) {
+    if (!tensor.name.starts_with("rank.0.buffers.")) others.push_back(tensor);
+  }
+  ASSERT_LT(others.size(), file.tensors.size());
+  const auto before = Segment::own(protocol::write_safetensors(file.metadata, others).value());
+  auto first = Replica::make(spec, 0, 2).value();
+  const auto restored = first->restore(protocol::testing::part_of(before, 0));
+  ASSERT_TRUE(restored) << restored.error().message();
+  std::size_t found = 0;
+  for (const auto& [name, tensor] : first->model->statistics()) {
+    EXPECT_TRUE(tensor.flatten().equal(floats_of(file, "model." + name))) << name;
+    ++found;
+  }
+  EXPECT_GT(found, 2U);
 }
 
 TEST(Gossip, AllRanksStopAfterTheSameStepWhoeverWantsTo) {

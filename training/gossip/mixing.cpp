@@ -33,6 +33,12 @@ bool is_coded(const compressors::Compressor& compressor, at::IntArrayRef shape) 
 
 }  // namespace
 
+std::vector<NamedTensor> averaged_tensors(const Model& model) {
+  auto tensors = model.parameters();
+  for (auto& statistic : model.statistics()) tensors.push_back(std::move(statistic));
+  return tensors;
+}
+
 BytesView StopMessage::write() {
   const std::uint64_t number = steps_.value_or(0);
   std::memcpy(bytes_.data(), &number, sizeof number);
@@ -53,6 +59,7 @@ Mixing::Mixing(std::optional<double> consensus_step, Replica& replica, collectiv
                const collectives::Graph& graph)
     : replica_(replica),
       parameters_(replica.model->parameters()),
+      averaged_(averaged_tensors(*replica.model)),
       plain_step_(consensus_step.value_or(1)),
       overlaps_(replica.compression().compressor->traits().lossless),
       stop_distance_(std::max(1U, graph.diameter())),
@@ -129,21 +136,24 @@ Exchange::Times Mixing::times() const {
   const PhaseTimes times = neighbours_->trace().times();
   return {.encode = times.encode, .exchange = times.wire, .decode = times.decode, .wait = waited_};
 }
+
 Result<double> Mixing::average(std::vector<NamedTensor>& mean) {
   const at::NoGradGuard no_grad;
-  at::Tensor all = at::empty({entries_}, at::kFloat);
-  std::vector<at::Tensor> parts;
   std::int64_t entries = 0;
-  for (const auto& [name, tensor] : parameters_) {
+  for (const auto& [name, tensor] : averaged_) entries += tensor.numel();
+  at::Tensor all = at::empty({entries}, at::kFloat);
+  std::vector<at::Tensor> parts;
+  entries = 0;
+  for (const auto& [name, tensor] : averaged_) {
     parts.push_back(all.narrow(0, entries, tensor.numel()).view(tensor.sizes()));
     parts.back().copy_(tensor);
     entries += tensor.numel();
   }
   if (auto added = add_up(compressors::flat(all)); !added) return added.error();
   all.div_(static_cast<double>(replica_.world));
+  for (std::size_t t = 0; t < parts.size(); ++t) mean[t].tensor.copy_(parts[t]);
   double squares = 0;
   for (std::size_t p = 0; p < parameters_.size(); ++p) {
-    mean[p].tensor.copy_(parts[p]);
     squares += (parameters_[p].tensor - mean[p].tensor).square().sum(at::kDouble).item<double>();
   }
   std::array sum{static_cast<float>(squares)};

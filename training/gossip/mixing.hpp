@@ -38,6 +38,10 @@ class StopMessage {
   std::array<std::byte, sizeof(std::uint64_t)> bytes_{};
 };
 
+/// The tensors of a model that the model of the training has the mean of: its parameters, which are mixed, and the
+/// statistics, which each rank has of its own batches.
+std::vector<NamedTensor> averaged_tensors(const Model& model);
+
 /// One rank's model and those of its neighbours, mixed in every step: a step consists of begin(), the passes and the
 /// optimizer's step, and end(). Used by one thread.
 class Mixing {
@@ -56,8 +60,8 @@ class Mixing {
   /// Fails with: malformed (what a neighbour has sent; names it), and with what the group and the compressor fail with.
   Result<void> end();
 
-  /// Makes `mean` that of all ranks' models. Returns how far these are from it: the square root of the mean square.
-  /// Fails with what the group fails with.
+  /// Makes `mean` that of all ranks' averaged_tensors(). Returns how far the parameters are from it: the square root of
+  /// the mean square. Fails with what the group fails with.
   Result<double> average(std::vector<NamedTensor>& mean);
 
   Choco& choco() { return *choco_; }
@@ -87,6 +91,7 @@ class Mixing {
 
   Replica& replica_;
   const std::vector<NamedTensor> parameters_;
+  const std::vector<NamedTensor> averaged_;  ///< these, and the statistics
   const double plain_step_;
   const bool overlaps_;  ///< models are mixed as they were before the step
   const std::uint32_t stop_distance_;

@@ -75,7 +75,7 @@ Result<void> Gossip::join(Replica& replica, collectives::Fabric& fabric) {
   mixing_ = std::make_unique<Mixing>(options_.consensus_step, replica, fabric, *graph);
   if (auto joined = mixing_->join(options_.consensus_step, fabric); !joined) return joined;
   if (!mean_.empty()) return mixing_->choco().restore(own_state_);
-  for (const auto& [name, tensor] : replica.model->parameters()) mean_.push_back({name, tensor.detach().clone()});
+  for (const auto& [name, tensor] : averaged_tensors(*replica.model)) mean_.push_back({name, tensor.detach().clone()});
   return {};
 }
 
@@ -121,7 +121,7 @@ ModeState Gossip::save() const {
 Result<void> Gossip::restore(Replica& replica, std::span<const NamedTensor> common, std::span<const NamedTensor> own) {
   if (!common.empty()) return Error{Errc::malformed, "the checkpoint is of another training mode"};
   mean_.clear();
-  for (const auto& [name, tensor] : replica.model->parameters()) mean_.push_back({name, tensor.detach().clone()});
+  for (const auto& [name, tensor] : averaged_tensors(*replica.model)) mean_.push_back({name, tensor.detach().clone()});
   own_state_.assign(own.begin(), own.end());
   return {};
 }

@@ -25,9 +25,10 @@ class Mixing;
 /// comes first, and then the ranks tell each other by how much they have come away from what the others know of them
 /// (Choco). Tensors that the compressor does not take are mixed as they are.
 ///
-/// The model of the training is the mean of all ranks' models. It is computed, around a ring, where it is evaluated or
-/// saved, and at the end. To stop, a rank tells its neighbours after how many steps; those tell theirs, and the
-/// smallest number has reached all ranks by then.
+/// The model of the training is the mean of all ranks' models, with the mean of their statistics: those of rank 0's
+/// batches alone would belong to another model and, where classes are divided, to other examples. It is computed,
+/// around a ring, where it is evaluated or saved, and at the end. To stop, a rank tells its neighbours after how many
+/// steps; those tell theirs, and the smallest number has reached all ranks by then.
 class Gossip final : public Mode {
  public:
   static constexpr std::string_view type_name = "gossip";

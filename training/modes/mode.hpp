@@ -29,8 +29,8 @@ std::string_view name_of(Exchanged exchanged);
 
 /// What a mode keeps from step to step besides the models and the optimizers. The tensors alias the live ones.
 struct ModeState {
-  /// The model of the training, if that is not what each rank trains: its parameters, and the buffers that the ranks
-  /// exchange. Else empty.
+  /// The model of the training, if that is not what each rank trains: its parameters, and those buffers that are not
+  /// rank 0's. Else empty.
   std::vector<NamedTensor> model = {};
   std::vector<NamedTensor> common = {};  ///< equal on all ranks
   std::vector<NamedTensor> own = {};     ///< of this rank
