@@ -26,7 +26,8 @@ using protocol::Worker;
 /// The evaluation of the final model may wait for the one before.
 constexpr auto final_evaluation_limit = 2 * protocol::evaluation_limit;
 constexpr auto spawn_limit = 120s;       // a process that loads LibTorch on a busy machine
-constexpr auto stop_limit = 120s;        // the ranks agree on a step, and begin to send a checkpoint
+constexpr auto stop_limit = 120s;        // the ranks agree on a step, and begin to send a checkpoint; at least
+constexpr int stop_steps = 3;            // of the longest ones, in which they do so
 constexpr auto explain_limit = 4s;       // a broken connection is noticed before the death that caused it
 constexpr auto gpu_limit = 2s;           // a worker fails before its node says that a GPU is lost
 constexpr auto exit_grace = 3s;          // between SIGTERM and SIGKILL
@@ -114,6 +115,7 @@ net::awaitable<JobRun::Ending> JobRun::attempt() {
     if (waited == Waited::late) co_return late("did not start", has_started);
   }
   if (waited == Waited::done) {
+    reports_.training_begins();
     co_await enter(Step::training);
     waited = co_await until(no_limit, has_ended);
     if (waited == Waited::done) co_return Ending{JobState::succeeded, {}};
@@ -143,9 +145,17 @@ runtime::Clock::duration JobRun::prepare_time() const {
 }
 
 /// Steps after which training ranks have surely agreed to stop: they do so when they exchange, which in some modes they
-/// do after every so many steps.
+/// do after every so many steps. Where a wish to stop goes from neighbour to neighbour in a graph, that takes a step
+/// for each edge on its way, and a way between two ranks has fewer edges than there are ranks.
 std::uint64_t JobRun::steps_to_agree() const {
-  return 16 + 2 * (period_of(spec_) + spec_.training.mode.params.value("delay", std::uint64_t{0}));
+  const auto& params = spec_.training.mode.params;
+  const std::uint64_t edges = params.contains("graph") ? world() : 0;
+  return 16 + 2 * (period_of(spec_) + params.value("delay", std::uint64_t{0}) + edges);
+}
+
+/// After which ranks that have neither made a step nor sent anything are not waited for any longer.
+std::chrono::seconds JobRun::stop_time() const {
+  return std::max(stop_limit, std::chrono::ceil<std::chrono::seconds>(stop_steps * reports_.longest_step()));
 }
 
 /// Asks the training ranks to stop at a step that all agree on, and waits for their ends: for as long as they make
@@ -159,9 +169,10 @@ net::awaitable<JobRun::Ending> JobRun::stop_training() {
   for (bool busy = true; busy && waited == Waited::late;) {
     const auto before = bytes_received();
     const auto step_before = steps_done();
-    waited = co_await until(stop_limit, has_ended);
+    const auto limit = stop_time();
+    waited = co_await until(limit, has_ended);
     const auto now = bytes_received();  // less than before if a link broke: the new one counts from 0
-    const bool sending = now < before || now - before >= protocol::slow_bytes_per_second * stop_limit.count();
+    const bool sending = now < before || now - before >= protocol::slow_bytes_per_second * limit.count();
     const bool on_the_way = steps_done() > step_before && steps_done() < agreed_after;
     busy = sending || on_the_way || (all_steps_done() && services_.clock.now() < evaluated);
   }

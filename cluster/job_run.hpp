@@ -122,6 +122,7 @@ class JobRun {
   net::awaitable<Result<void>> open_checkpoint();
   runtime::Clock::duration prepare_time() const;
   std::uint64_t steps_to_agree() const;
+  std::chrono::seconds stop_time() const;
   net::awaitable<Ending> stop_training();
   std::string newest_checkpoint() const;
   net::awaitable<Ending> explain_failure();

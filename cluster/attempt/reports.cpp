@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -62,10 +63,22 @@ Error Reports::to_repeat(const Error& failure) {
   return {Errc::exhausted, failure.message()};
 }
 
+void Reports::training_begins() {
+  for (Rank& rank : ranks_) rank.step_begun = services_.clock.now();
+}
+
+/// The rank has come further.
+void Reports::note_step(Rank& rank) {
+  const auto now = services_.clock.now();
+  if (rank.step_begun) longest_step_ = std::max(longest_step_, now - *rank.step_begun);
+  rank.step_begun = now;
+}
+
 /// Counts the report and returns what it changes, apart from the record of the job.
 std::vector<Change> Reports::changes_of(protocol::Report& report) {
   std::vector<Change> changes;
   if (!report.points.empty() && !std::exchange(has_begun_, true)) continue_time(report.points.back().wall_seconds);
+  if (report.step > figures_.step_of(report.rank)) note_step(ranks_[report.rank]);
   auto rows = figures_.add(report.rank, report.step, report.points);
   // Before all workers of an attempt have reported, the job is where the attempt before has left it.
   if (const auto step = figures_.step(); step > 0) job_.step = step;

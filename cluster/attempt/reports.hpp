@@ -25,6 +25,12 @@ class Reports {
   /// failed otherwise; the report is to be repeated).
   net::awaitable<Result<void>> add(protocol::Report report);
 
+  /// The first step begins now.
+  void training_begins();
+
+  /// The longest time that a rank has taken for a step, or for those between two of its reports; 0: not known yet.
+  runtime::Clock::duration longest_step() const { return longest_step_; }
+
   /// The job has just been published otherwise.
   void note_published() { published_ = services_.clock.now(); }
 
@@ -36,10 +42,12 @@ class Reports {
     std::uint64_t committed = 0;  ///< sequence number of the last report that is in the store
     std::uint64_t counted = 0;    ///< of the last one that the figures contain
     std::vector<Change> changes;  ///< what that one changes, until it is committed: a repeat changes the same
-    std::optional<runtime::Event> under_way;  ///< set when the commit under way has ended
+    std::optional<runtime::Event> under_way;               ///< set when the commit under way has ended
+    std::optional<runtime::Clock::time_point> step_begun;  ///< after the last one that it has reported
   };
 
   std::vector<Change> changes_of(protocol::Report& report);
+  void note_step(Rank& rank);
   void continue_time(double worker_seconds);
   void append_job(std::vector<Change>& changes);
   void summarize();
@@ -52,6 +60,7 @@ class Reports {
   PlanEvents plan_events_;
   std::vector<Rank> ranks_;
   runtime::Clock::time_point published_{};
+  runtime::Clock::duration longest_step_{};
   bool has_begun_ = false;    ///< a value of this attempt has been reported
   bool store_fails_ = false;  ///< it has refused the last report
 };

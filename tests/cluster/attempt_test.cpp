@@ -230,6 +230,38 @@ TEST(Attempt, AStopWaitsForTheNextExchangeOfWorkersThatMakeSteps) {
   EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(1));
 }
 
+TEST(Attempt, AStopWaitsForAWishThatGoesFromNeighbourToNeighbour) {
+  FakeCluster cluster;
+  cluster.add_node("a", 40);
+  cluster.script.steps = 1000;
+  cluster.script.step_time = 10s;
+  cluster.script.period = 40;  // the farthest in a ring of 40 are 20 edges apart, and may be as many steps, too
+  const auto id = cluster.submit_job(40, {{"training", {{"mode", "mixing"}}}});
+  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 3; }));
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::stopped);
+  EXPECT_EQ(ended.reason, "stopped on request at step 40");
+  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(1));
+}
+
+TEST(Attempt, AStopWaitsForStepsAsLongAsThoseBefore) {
+  for (const std::uint64_t steps_before : {1U, 2U}) {
+    FakeCluster cluster;
+    cluster.add_node("a", 2);
+    cluster.script.steps = 1000;
+    cluster.script.step_time = 5min;
+    const auto id = cluster.submit_job(2);
+    ASSERT_TRUE(cluster.await_job(id, [&](const JobRecord& job) { return job.step == steps_before; }));
+    cluster.simulation.pass(10s);
+    ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+    const auto ended = cluster.await_end(id);
+    EXPECT_EQ(ended.state, JobState::stopped);
+    EXPECT_EQ(ended.reason, "stopped on request at step " + std::to_string(steps_before + 1));
+    EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(1));
+  }
+}
+
 TEST(Attempt, AStopBeforeTheFirstReportOfAResumedJobWaitsForItsWorkers) {
   FakeCluster cluster;
   cluster.add_node("a", 2);

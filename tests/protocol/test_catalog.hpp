@@ -46,7 +46,10 @@ inline nlohmann::json test_catalog() {
                "params": {"type": "object", "additionalProperties": false, "properties": {}}},
               {"name": "apart", "summary": "", "exchanges": "differences", "topologies": ["ring"],
                "params": {"type": "object", "additionalProperties": false, "properties": {
-                 "period": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 10}}}}],
+                 "period": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 10}}}},
+              {"name": "mixing", "summary": "", "topologies": ["ring"],
+               "params": {"type": "object", "additionalProperties": false, "properties": {
+                 "graph": {"type": "string", "enum": ["ring", "complete"], "default": "ring"}}}}],
     "topologies": [{"name": "ring", "summary": "", "workers": "any"},
                    {"name": "butterfly", "summary": "", "workers": "power_of_two"},
                    {"name": "star", "summary": "", "workers": "any"},
