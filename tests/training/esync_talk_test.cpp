@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <tuple>
 #include <vector>
 
@@ -71,6 +72,23 @@ TEST(ESync, TellsTheStateServerWhatAWorkerMeasures) {
     EXPECT_GE(record.times.wait, 3) << "for two answers and for the sum";
     EXPECT_NEAR(record.seconds - record.times.wait, record.compute_seconds, 1e-9);
   }
+}
+
+TEST(ESync, TakesTheRateOfASlowLinkFromTheJob) {
+  auto spec = esync_job("topk", {{"adapt_compression", true}});
+  spec.training.max_steps = 4;
+  spec.training.conditions.link_rate = {"none", "1kbit"};
+  std::vector<std::uint64_t> sent(2);
+  testing::EsyncJob job(spec, 2);
+  job.run([&](std::uint32_t rank) -> Result<bool> {
+    if (rank == 2) return job.serve();
+    auto replica = Replica::make(spec, rank, 2, 1).value();
+    if (auto joined = replica->join(*job.group[rank]); !joined) return joined.error();
+    sent[rank] = job.group[rank]->traffic().sent_bytes;
+    return replica->mode->train(*replica, job.watchers[rank]);
+  });
+  for (const auto& result : job.results) EXPECT_TRUE(result) << result.error().message();
+  EXPECT_LT(sent[1] + (4 << 10), sent[0]) << "only the other has measured its link";
 }
 
 }  // namespace

@@ -209,7 +209,9 @@ Result<void> ESync::join(Replica& replica, collectives::Fabric& fabric) {
     ensure(replica.others == 1, "a state server behind the workers");
     auto client = std::make_unique<StateClient>(fabric, replica.world);
     if (options_.adapt_compression) {
-      if (auto measured = client->measure_link(replica.parameter_count() * sizeof(float)); !measured) return measured;
+      const double limit = replica.spec.training.conditions.link_bytes_per_second(replica.rank);
+      auto measured = client->measure_link(replica.parameter_count() * sizeof(float), limit);
+      if (!measured) return measured;
     }
     grants_ = std::move(client);
   }

@@ -76,10 +76,12 @@ Result<void> StateClient::leave(std::uint64_t job_step, bool finished) {
   return fabric_.thread().run([&] { return ask(server, asked_, question, none); });
 }
 
-Result<void> StateClient::measure_link(std::uint64_t bytes_max) {
-  constexpr double seconds_enough = 0.05;
-  constexpr std::uint64_t bytes_min = std::uint64_t{64} << 10;
-  const std::uint64_t longest = std::clamp(bytes_max, bytes_min, probe_bytes_max);
+Result<void> StateClient::measure_link(std::uint64_t bytes_max, double limit) {
+  constexpr std::uint64_t bytes_min = std::uint64_t{1} << 10;
+  constexpr std::uint64_t bytes_usual = std::uint64_t{64} << 10;
+  link_bytes_per_second_ = limit;
+  if (limit > 0 && limit < static_cast<double>(bytes_usual)) return {};
+  const std::uint64_t longest = std::clamp(bytes_max, bytes_usual, probe_bytes_max);
   const Server server{fabric_.lane(lane_), server_};
   double before = 0;  // what the last, shorter one took
   std::uint64_t bytes_before = 0;
@@ -93,8 +95,12 @@ Result<void> StateClient::measure_link(std::uint64_t bytes_max) {
     if (auto sent = fabric_.thread().run([&] { return send_probe(server, number, body); }); !sent) return sent;
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     // Of the difference, which does not contain what a link takes for messages of any length.
-    link_bytes_per_second_ = static_cast<double>(bytes - bytes_before) / std::max(seconds - before, 1e-6);
-    if (seconds >= seconds_enough) break;
+    const double measured = static_cast<double>(bytes - bytes_before) / std::max(seconds - before, 1e-6);
+    link_bytes_per_second_ = limit > 0 ? std::min(measured, limit) : measured;
+    // The first one may have taken no more than any message does. A pause of the processor must not pass for a link
+    // that carries next to nothing.
+    const double seconds_enough = bytes < bytes_usual ? 0.25 : 0.05;
+    if (bytes > bytes_min && seconds - before >= seconds_enough) break;
     before = seconds;
     bytes_before = bytes;
   }
