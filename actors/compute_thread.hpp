@@ -14,9 +14,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "base/errc.hpp"
 #include "base/result.hpp"
 #include "runtime/asio.hpp"
+#include "training/thrown.hpp"
 
 namespace weir::actors {
 
@@ -27,7 +27,7 @@ class ComputeThread {
   /// Runs `work`, a function that returns a Result, on the thread, and returns that result on the executor of the
   /// awaiting coroutine. Work items run one after another. Cancelling the wait calls `on_cancel` (on the thread from
   /// which the cancellation comes), which should make the work end soon; its result is awaited all the same. Fails with
-  /// what `work` fails with, and with internal if it throws.
+  /// what `work` fails with and, if it throws, with what training::error_of() makes of that.
   template <class Work>
   net::awaitable<std::invoke_result_t<Work&>> run(Work work, std::function<void()> on_cancel = {}) {
     using Value = std::invoke_result_t<Work&>;
@@ -63,7 +63,7 @@ class ComputeThread {
     try {
       return work();
     } catch (const std::exception& thrown) {
-      return Error{Errc::internal, thrown.what()};
+      return training::error_of(thrown);
     }
   }
 

@@ -1,6 +1,7 @@
 #include "actors/session.hpp"
 
 #include <chrono>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -133,7 +134,12 @@ Result<void> Session::join(const std::vector<protocol::RankEndpoint>& endpoints)
     group_ = std::move(*communicator);
     if (abort_cause_) return *abort_cause_;
   }
-  auto joined = role_->join(*group_);
+  Result<void> joined;
+  try {
+    joined = role_->join(*group_);
+  } catch (const std::exception& thrown) {  // LibTorch's: what is exchanged takes memory of a device here
+    joined = training::error_of(thrown);
+  }
   if (!joined) group_->abort(joined.error());
   return joined;
 }

@@ -43,7 +43,8 @@ class Session final : public training::Progress {
   /// conflict, unsupported, io.
   Result<protocol::Prepared> prepare(const Segment& checkpoint);
 
-  /// Fails with: unauthenticated, deadline_exceeded, conflict, peer_lost, the cause given to abort().
+  /// If it fails, the others are told that this rank has given up. Fails with: unauthenticated, deadline_exceeded,
+  /// conflict, peer_lost, exhausted (a device has too little memory), internal, the cause given to abort().
   Result<void> join(const std::vector<protocol::RankEndpoint>& peers);
 
   /// Trains to the end, then evaluates and saves the final model. If it fails, the training of the others ends too.

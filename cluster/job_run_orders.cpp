@@ -126,7 +126,7 @@ net::awaitable<void> JobRun::start(Process& process, std::vector<protocol::RankE
   const auto trainer = process.trainer.within(start_limit);
   auto order = [trainer, peers = std::move(peers)] { return trainer.call<&Training::start>(peers); };
   const auto started = co_await until_answered(process, std::move(order));
-  if (!started) co_return call_failed(process, "cannot reach its peers", started.error());
+  if (!started) co_return call_failed(process, "cannot begin with its peers", started.error());
   process.started = true;
   changed_.notify();
 }

@@ -1,16 +1,33 @@
 #include "actors/session.hpp"
 
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <future>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "actors/trainer.hpp"
+#include "base/errc.hpp"
 #include "office.hpp"
 
 namespace weir::actors {
 namespace {
+
+protocol::Assignment assignment_of(const nlohmann::json& spec, std::uint32_t rank, std::uint32_t world) {
+  return {.job_id = "job",
+          .spec = spec.dump(),
+          .rank = rank,
+          .world = world,
+          .members = world,
+          .role = protocol::Role::worker,
+          .attempt = 1,
+          .group_secret = "group",
+          .listen_host = "127.0.0.1",
+          .resume_bytes = 0};
+}
 
 /// A worker that trains alone, and wants to stop when a model is evaluated.
 class Alone {
@@ -41,16 +58,7 @@ class Alone {
     spec["resources"]["workers"] = 1;
     spec["evaluation"]["every_steps"] = evaluate_every;
     spec["checkpoint"]["every_steps"] = 0;
-    return {.job_id = "job",
-            .spec = spec.dump(),
-            .rank = 0,
-            .world = 1,
-            .members = 1,
-            .role = protocol::Role::worker,
-            .attempt = 1,
-            .group_secret = "group",
-            .listen_host = "127.0.0.1",
-            .resume_bytes = 0};
+    return assignment_of(spec, 0, 1);
   }
 
   Session session_;
@@ -73,6 +81,41 @@ TEST(Session, ReportsAlsoTheStepsSinceTheLastPoint) {
     if (point.name == "loss") newest = point.step;
   }
   EXPECT_EQ(newest, last);
+}
+
+/// A worker on a device that has no room for what is exchanged.
+class WithoutRoom final : public Role {
+ public:
+  Result<void> restore(const Segment&) override { return {}; }
+  Result<void> join(collectives::Fabric&) override {
+    TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate 2.00 GiB.");
+    return {};
+  }
+  Result<bool> run(training::Progress&) override { return false; }
+  std::uint64_t step() const override { return 0; }
+  std::uint64_t steps_total() const override { return 1; }
+  std::uint64_t parameters() const override { return 1; }
+  bool holds_model() const override { return false; }
+};
+
+TEST(Session, ADeviceWithoutRoomForTheExchangeEndsTheJoiningOfAllRanks) {
+  const auto make_without_room = [](const protocol::JobSpec&, const protocol::Assignment&) {
+    return Result<std::unique_ptr<Role>>(std::make_unique<WithoutRoom>());
+  };
+  const auto spec = testing::job("none");
+  Session peer(assignment_of(spec, 1, 2), trainer_role(), {});
+  std::future<Result<void>> of_peer;  // which ends if the other session does
+  Session without(assignment_of(spec, 0, 2), make_without_room, {});
+  const std::vector endpoints{without.prepare({}).value().endpoint, peer.prepare({}).value().endpoint};
+  of_peer = std::async(std::launch::async, [&] { return peer.join(endpoints); });
+  const auto joined = without.join(endpoints);
+  ASSERT_FALSE(joined);
+  EXPECT_EQ(joined.error().code, Errc::exhausted);
+  EXPECT_NE(joined.error().context.find("2.00 GiB"), std::string::npos) << joined.error().context;
+  EXPECT_EQ(joined.error().context.find('\n'), std::string::npos) << joined.error().context;
+  const auto told = of_peer.get();
+  ASSERT_FALSE(told);
+  EXPECT_NE(told.error().message().find("rank 0"), std::string::npos) << told.error().message();
 }
 
 }  // namespace

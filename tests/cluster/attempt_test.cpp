@@ -409,7 +409,7 @@ TEST(Attempt, AWorkerThatCannotReachItsPeersSaysSoAtOnce) {
   const auto id = cluster.submit_job(2);
   ASSERT_TRUE(cluster.await_job(
       id, [](const JobRecord& job) { return terminal(job.state); }, 6s));
-  EXPECT_THAT(cluster.job(id).reason, HasSubstr("cannot reach its peers: "));
+  EXPECT_THAT(cluster.job(id).reason, HasSubstr("cannot begin with its peers: "));
   EXPECT_THAT(cluster.job(id).reason, HasSubstr("rank 1 at 10.0.0.2:7000 does not answer"));
 }
 
