@@ -57,6 +57,23 @@ CudaOfLibtorch cuda_of_libtorch() {
   return found;
 }
 
+OwnGpu own_gpu() {
+  const std::string visible = visible_gpus();
+  const std::string uuid = visible.substr(0, visible.find(','));
+  OwnGpu own{.name = uuid.empty() ? "the GPU" : "GPU " + uuid};
+  const auto nvml = cuda::Nvml::open();
+  const auto all = nvml ? (*nvml)->read() : Result<std::vector<cuda::Gpu>>(nvml.error());
+  for (const auto& gpu : all ? *all : std::vector<cuda::Gpu>()) {
+    if (gpu.uuid != uuid) continue;
+    own.name += " (" + gpu.name + ")";
+    own.total_bytes = gpu.memory_total_bytes;
+    const auto used = gpu.sample.memory_used_bytes;
+    if (used) own.free_bytes = gpu.memory_total_bytes - std::min(*used, gpu.memory_total_bytes);
+  }
+  own.name += " of node " + host_name();
+  return own;
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "this node";

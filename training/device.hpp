@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,14 @@ struct Driver {
   std::string version;  ///< "580.65.06"
   std::string cuda;     ///< the newest that it is for, "13.0"
 };
+
+/// The GPU that its node has given to this process, or the first of them, as the driver tells it now.
+struct OwnGpu {
+  std::string name;                              ///< "GPU GPU-1 (NVIDIA H200) of node alpha", as much as is known
+  std::optional<std::uint64_t> free_bytes = {};  ///< other processes take some, too
+  std::optional<std::uint64_t> total_bytes = {};
+};
+OwnGpu own_gpu();
 
 /// The name of this machine.
 std::string host_name();

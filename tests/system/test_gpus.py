@@ -142,6 +142,16 @@ class Gpus(SystemTest):
         self.assertIn("the LibTorch that this weir-worker was built with computes on processors only, and the job has "
                       f"booked GPU {FIRST}", ended["reason"])
 
+    def test_too_little_memory_is_told_with_the_gpu_and_what_is_free(self):
+        self.cluster.environment["WEIR_EMULATED_GPU_BYTES"] = "4096"
+        self.start(2)
+        ended = self.cluster.api.wait_ended(self.submit(1, gpu=0.5))
+        self.assertEqual(ended["state"], "FAILED")
+        self.assertRegex(ended["reason"], rf"GPU {FIRST} \(NVIDIA H200\) of node \S+ has too little memory for the "
+                         r"\d+ bytes of the model's parameters: it was asked for \d+ bytes, and 139[.]40 of its "
+                         r"140[.]40 GiB are free[.] Try a GPU with more memory or, where workers share this one, "
+                         r"resources[.]per_worker[.]gpu 1")
+
     def test_readings_are_shown_and_unknown_ones_are_null(self):
         self.start(2)
         poll(lambda: self.gpus()[0]["utilization"] == 0.43, PATIENCE, lambda: f"no readings: {self.gpus()}")

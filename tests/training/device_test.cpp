@@ -4,6 +4,7 @@
 #include "training/device.hpp"
 
 #include <ATen/ATen.h>
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 #include "served_job.hpp"
 #include "tested_device.hpp"
 #include "training/replica.hpp"
+#include "training/thrown.hpp"
 
 namespace weir::training::testing {
 namespace {
@@ -246,12 +248,14 @@ TEST(Device, OneThatIsTooSmallForTheModelSaysWhatItHadToTake) {
   auto spec = small_job("none");
   spec.model.params = {{"hidden", 1024}};
   const Variable limit(device_bytes, "65536");
+  const Variable visible(visible_gpus, "GPU-1");
   const auto made = Replica::make(spec, 0, 1, 0, gpu);
   ASSERT_FALSE(made);
   EXPECT_EQ(made.error().code, Errc::exhausted);
   EXPECT_EQ(made.error().context,
-            "privateuseone:0 does not take the 282640 bytes of the model's parameters: out of memory: tried to "
-            "allocate 262144 bytes");
+            "GPU GPU-1 of node " + host_name() +
+                " has too little memory for the 282640 bytes of the model's parameters: it was asked for 262144 bytes. "
+                "Try a GPU with more memory or, where workers share this one, resources.per_worker.gpu 1");
 }
 
 TEST(Device, OneThatIsTooSmallForABatchEndsTheTrainingWithASentence) {
@@ -263,9 +267,32 @@ TEST(Device, OneThatIsTooSmallForABatchEndsTheTrainingWithASentence) {
   ASSERT_FALSE(outcome.results[0]);
   EXPECT_EQ(outcome.results[0].error().code, Errc::exhausted);
   const std::string message = outcome.results[0].error().message();
-  EXPECT_NE(message.find("privateuseone:0 has too little memory for 256 examples at a time: "), std::string::npos)
+  EXPECT_NE(message.find(" has too little memory for 256 examples at a time: it was asked for "), std::string::npos)
       << message;
-  EXPECT_NE(message.find("a smaller training.batch_size needs less"), std::string::npos) << message;
+  EXPECT_NE(message.find("Try training.batch_size 128, a GPU with more memory or"), std::string::npos) << message;
+}
+
+/// The error for what LibTorch says so.
+std::string said_of(const OwnGpu& gpu, const std::string& message, const std::string& instead = {}) {
+  const c10::OutOfMemoryError thrown(c10::SourceLocation{"allocate", __FILE__, 1}, message);
+  return too_little_memory(gpu, "8 examples", thrown, instead).context;
+}
+
+TEST(Device, TooLittleMemoryIsToldWithWhatWasWantedAndWhatThereIs) {
+  const std::string rest = "a GPU with more memory or, where workers share this one, resources.per_worker.gpu 1";
+  EXPECT_EQ(said_of({"GPU GPU-1 (NVIDIA H200) of node alpha", 3ULL << 29, 4ULL << 30},
+                    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 4.00 GiB of which "
+                    "1.50 GiB is free.\nOf the allocated memory 2 GiB is reserved",
+                    "training.batch_size 4"),
+            "GPU GPU-1 (NVIDIA H200) of node alpha has too little memory for 8 examples: it was asked for 2.00 GiB, "
+            "and 1.50 of its 4.00 GiB are free. Try training.batch_size 4, " +
+                rest);
+  EXPECT_EQ(said_of({"the GPU of node alpha", {}, 4ULL << 30}, "Tried to allocate 20.00 MiB (GPU 0; 4 GiB capacity)"),
+            "the GPU of node alpha has too little memory for 8 examples: it was asked for 20.00 MiB, and has 4.00 GiB. "
+            "Try " +
+                rest);
+  EXPECT_EQ(said_of({"the GPU of node alpha"}, "CUDA error: out of memory"),
+            "the GPU of node alpha has too little memory for 8 examples: CUDA error: out of memory. Try " + rest);
 }
 
 TEST(Device, IsTheGpuThatAJobHasBooked) {

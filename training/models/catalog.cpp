@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include "base/errc.hpp"
+#include "training/device.hpp"
 #include "training/models/convolutions.hpp"
 #include "training/models/list.hpp"
 #include "training/thrown.hpp"
@@ -20,14 +21,15 @@ Result<std::unique_ptr<Model>> make_model(std::string_view name, const nlohmann:
   if (device.is_cpu()) (void)leaves_out_onednn();
   auto model = models().make(name, params, shape, at::detail::createCPUGenerator(seed));
   if (!model || device.is_cpu()) return model;
+  std::uint64_t bytes = 0;
+  for (const auto& [parameter, tensor] : (*model)->parameters()) bytes += tensor.nbytes();
+  const std::string all = "the " + std::to_string(bytes) + " bytes of the model's parameters";
   try {
     (*model)->move_to(device);
+  } catch (const c10::OutOfMemoryError& thrown) {
+    return too_little_memory(own_gpu(), all, thrown);
   } catch (const std::exception& thrown) {
-    const bool full = dynamic_cast<const c10::OutOfMemoryError*>(&thrown) != nullptr;
-    std::uint64_t bytes = 0;
-    for (const auto& [parameter, tensor] : (*model)->parameters()) bytes += tensor.nbytes();
-    return Error{full ? Errc::exhausted : Errc::internal, device.str() + " does not take the " + std::to_string(bytes) +
-                                                              " bytes of the model's parameters: " + reason_of(thrown)};
+    return Error{Errc::internal, device.str() + " does not take " + all + ": " + reason_of(thrown)};
   }
   return model;
 }

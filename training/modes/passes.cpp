@@ -55,9 +55,9 @@ Result<void> Passes::within_memory(Work work) const {
   try {
     work();
   } catch (const c10::OutOfMemoryError& thrown) {
-    return Error{Errc::exhausted, replica_.device.str() + " has too little memory for " +
-                                      std::to_string(replica_.spec.training.batch_size) + " examples at a time: " +
-                                      reason_of(thrown) + "; a smaller training.batch_size needs less"};
+    const auto examples = replica_.spec.training.batch_size;
+    return too_little_memory(own_gpu(), std::to_string(examples) + " examples at a time", thrown,
+                             examples > 1 ? "training.batch_size " + std::to_string(examples / 2) : "");
   }
   return {};
 }
