@@ -181,7 +181,8 @@ Result<std::vector<std::string>> offer_gpus(NodeOptions& options, Result<std::sh
     if (asked.value_or(0) > 0) {
       remarks.push_back("gpu=" + number_text(*asked) +
                         " is counted only, and no worker gets a device: " + readings.error().context);
-    } else if (!asked && readings.error().code != Errc::not_found) {  // most machines have no driver
+    } else if (!asked && (readings.error().code != Errc::not_found || !visible_gpus({}, visible).remark.empty())) {
+      // Most machines have no driver, and nobody there names GPUs.
       remarks.push_back("no GPU of this machine is offered: " + readings.error().context);
     }
     return remarks;
@@ -198,7 +199,6 @@ Result<std::vector<std::string>> offer_gpus(NodeOptions& options, Result<std::sh
                                              count_text(found.size(), chosen.gpus.size(), visible)};
   }
   if (asked) chosen.gpus.resize(static_cast<std::size_t>(*asked));
-  options.gpus.hide_others = !found.empty();
   options.gpus.offered = std::move(chosen.gpus);
   const auto& offered = options.gpus.offered;
   if (offered.empty()) return remarks;

@@ -16,10 +16,9 @@ namespace weir::cluster {
 
 namespace net = boost::asio;
 
-/// The GPUs of a node, as offer_gpus() finds them.
+/// The GPUs of a node, as offer_gpus() finds them. A worker sees those that it has booked, and no other.
 struct NodeGpus {
   std::vector<protocol::Gpu> offered;
-  bool hide_others = false;         ///< the machine has GPUs: a worker sees those that it has booked, or none
   std::shared_ptr<GpuProbe> probe;  ///< reads those offered; null if there are none
 };
 

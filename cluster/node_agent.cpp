@@ -283,11 +283,11 @@ runtime::ProcessSpec AgentActor::spec_of(const protocol::WorkerLaunch& launch) c
       std::to_string(static_cast<unsigned>(std::clamp(threads, 1.0, 1024.0)));
   spec.environment.erase(std::string(environment::modules));  // only the operator of this node names it
   if (!options_.modules.empty()) spec.environment[std::string(environment::modules)] = options_.modules;
-  if (options_.gpus.hide_others) {  // set before the process begins: CUDA reads it once
-    std::string visible;
-    for (const auto& share : launch.gpus) visible += (visible.empty() ? "" : ",") + share.uuid;
-    spec.environment[visible_devices_variable] = visible;
-  }
+  // Set before the process begins, for CUDA reads it once, and whatever the node knows of GPUs: without NVML, workers
+  // would take those that its own variable names, all of them the first.
+  std::string visible;
+  for (const auto& share : launch.gpus) visible += (visible.empty() ? "" : ",") + share.uuid;
+  spec.environment[visible_devices_variable] = visible;
   spec.input = launch.secret + "\n";
   return spec;
 }

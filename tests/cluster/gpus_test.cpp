@@ -92,7 +92,6 @@ TEST(OfferGpus, ANodeOffersWhatIsFound) {
   const Offered node({four[0], four[1]});
   EXPECT_THAT(node.outcome.value(), IsEmpty());
   EXPECT_THAT(node.options.gpus.offered, ElementsAre(four[0], four[1]));
-  EXPECT_TRUE(node.options.gpus.hide_others);
   EXPECT_EQ(node.options.gpus.probe, node.probe);
   EXPECT_EQ(node.options.resources.at("gpu"), 2);
   EXPECT_EQ(node.options.labels.at("gpu_type"), "nvidia-h200");
@@ -103,7 +102,6 @@ TEST(OfferGpus, TheOperatorMayOfferFewer) {
   EXPECT_THAT(one.options.gpus.offered, ElementsAre(four[2])) << "the first of those that are visible";
   const Offered none(four, {{"gpu", 0}});
   EXPECT_THAT(none.options.gpus.offered, IsEmpty());
-  EXPECT_TRUE(none.options.gpus.hide_others) << "its workers take none by accident";
   EXPECT_EQ(none.options.gpus.probe, nullptr);
   EXPECT_EQ(none.options.resources.at("gpu"), 0);
   EXPECT_FALSE(none.options.labels.contains("gpu_type"));
@@ -129,10 +127,13 @@ TEST(OfferGpus, WithoutADriverGpusAreAMereNumber) {
               ElementsAre("gpu=2 is counted only, and no worker gets a device: there is no NVIDIA driver"));
   EXPECT_EQ(options.resources.at("gpu"), 2);
   EXPECT_THAT(options.gpus.offered, IsEmpty());
-  EXPECT_FALSE(options.gpus.hide_others);
   options.resources.clear();
   EXPECT_THAT(offer_gpus(options, none, std::nullopt).value(), IsEmpty()) << "most nodes have none";
   EXPECT_FALSE(options.resources.contains("gpu"));
+  EXPECT_THAT(offer_gpus(options, none, "-1").value(), IsEmpty());
+  EXPECT_THAT(offer_gpus(options, none, "0").value(),
+              ElementsAre("no GPU of this machine is offered: there is no NVIDIA driver"))
+      << "who names GPUs expects some";
 }
 
 TEST(OfferGpus, ADriverInTroubleIsTold) {
