@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/errc.hpp"
+#include "compressors/device/device.hpp"
 #include "training/device.hpp"
 #include "training/modes/mode.hpp"
 #include "training/random_state.hpp"
@@ -24,7 +25,12 @@ class Worker final : public Role {
     }
     const auto device = training::device_for(spec.resources.per_worker);
     if (!device) return device.error();
-    if (!device->is_cpu()) spdlog::info("rank {} computes on {}", assignment.rank, device->str());
+    if (!device->is_cpu()) {
+      spdlog::info("rank {} computes on {}", assignment.rank, device->str());
+      if (const auto runs = compressors::device::check_kernels(); !runs) {
+        spdlog::warn("rank {} compresses on processors: {}", assignment.rank, runs.error().context);
+      }
+    }
     if (spec.training.precision == protocol::Precision::bfloat16) {
       spdlog::info("rank {} runs forward passes in bfloat16", assignment.rank);
     }

@@ -108,7 +108,12 @@ void check_training(const WorkerReport& worker, Findings& findings) {
     for (const auto& device : member(worker.said, "devices")) devices += ", " + value_text(device);
     const std::string found = "LibTorch " + text(worker.said, "libtorch") + (cuda.empty() ? "" : " for CUDA " + cuda) +
                               ", which computes on processors" + (devices.empty() ? " only" : devices);
-    if (!devices.empty()) return findings.good("training", found);
+    if (!devices.empty()) {
+      findings.good("training", found);
+      const std::string problem = text(worker.said, "kernels_problem");
+      if (problem.empty()) return;
+      return findings.note("kernels", problem, "jobs on this GPU compress on processors, which is slower");
+    }
     return findings.note("training", found,
                          "jobs that book a GPU end as FAILED on this node" +
                              std::string(cuda.empty() ? ": build weir with a LibTorch for CUDA (CMAKE_PREFIX_PATH)"

@@ -6,6 +6,7 @@
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "collectives/topologies/catalog.hpp"
+#include "compressors/device/device.hpp"
 #include "compressors/memories/misfit.hpp"
 #include "protocol/checkpoint.hpp"
 #include "protocol/epochs.hpp"
@@ -34,6 +35,11 @@ Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Co
                                         host_name() + ", which has given it no GPU"};
   }
   if (topology == nullptr) return {};
+  if (topology->on_devices && device.type() == compressors::device::type_of_kernels()) {
+    if (auto runs = compressors::device::check_kernels(); !runs) {
+      return runs.error().within("exchange.topology \"" + spec.exchange.topology + "\" works with kernels");
+    }
+  }
   const auto reason = topology_misfit(*topology, compressor);
   if (!reason) return {};
   return Error{Errc::invalid_argument, "exchange.topology \"" + spec.exchange.topology +

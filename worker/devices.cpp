@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "compressors/device/device.hpp"
 #include "cuda/nccl_library.hpp"
 #include "training/device.hpp"
 
@@ -32,8 +33,12 @@ int print_devices(bool as_json) {
                          {"cudnn", text_or_null(needed.cudnn)},
                          {"nccl", nccl ? nlohmann::json(cuda::nccl_version_text((*nccl)->version())) : nullptr},
                          {"nccl_problem", nccl ? nlohmann::json() : nlohmann::json(nccl.error().context)},
+                         {"kernels_problem", nullptr},
                          {"devices", nlohmann::json::array()}};
   for (const auto& device : found) said["devices"].push_back(device.str());
+  if (!found.empty()) {
+    if (const auto runs = compressors::device::check_kernels(); !runs) said["kernels_problem"] = runs.error().context;
+  }
   std::cout << said.dump() << '\n';
   return found.empty() ? 1 : 0;
 }

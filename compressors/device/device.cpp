@@ -39,7 +39,9 @@ const Streams& streams() {
 }  // namespace
 
 bool has_kernels(at::Device device) {
-  return device.type() == type_of_kernels() && !device.is_cpu() && (!device.has_index() || device.index() == 0);
+  const bool may =
+      device.type() == type_of_kernels() && !device.is_cpu() && (!device.has_index() || device.index() == 0);
+  return may && check_kernels().has_value();
 }
 
 c10::Stream coding_stream(at::Device device) {

@@ -21,6 +21,8 @@ Error unsupported() { return {Errc::unsupported, "this build has no kernels: it 
 
 at::DeviceType type_of_kernels() { return at::DeviceType::CPU; }
 
+Result<void> check_kernels() { return unsupported(); }
+
 bool has_kernels(at::Device) { return false; }
 
 c10::Stream coding_stream(at::Device device) {

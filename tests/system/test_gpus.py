@@ -224,6 +224,10 @@ class Gpus(SystemTest):
                      "NCCL: version 2.28.9", "training: LibTorch 2.11.0 for CUDA 13.0, which computes on processors, "
                      "cuda:0"):
             self.assertIn(f"ok   {good}\n", found)
+        self.assertNotIn("kernels", found)
+        old = {**needs, "devices": ["cuda:0"], "kernels_problem": "no kernels for a GPU of compute capability 7.5"}
+        self.assertIn("note kernels: no kernels for a GPU of compute capability 7.5\n     jobs on this GPU compress on "
+                      "processors", self.doctor_of(f"echo '{json.dumps(old)}'"))
         found = self.doctor_of(f"echo '{json.dumps({**needs, 'cudnn': None, 'nccl': None, 'nccl_problem': 'none'})}'")
         self.assertIn("note cuDNN: the LibTorch of weir-worker was built without it", found)
         self.assertIn("note NCCL: none", found)

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/errc.hpp"
+#include "compressors/device/device.hpp"
 #include "mode_runs.hpp"
 #include "protocol/safetensors.hpp"
 #include "served_job.hpp"
@@ -293,6 +294,26 @@ TEST(Device, TooLittleMemoryIsToldWithWhatWasWantedAndWhatThereIs) {
                 rest);
   EXPECT_EQ(said_of({"the GPU of node alpha"}, "CUDA error: out of memory"),
             "the GPU of node alpha has too little memory for 8 examples: CUDA error: out of memory. Try " + rest);
+}
+
+TEST(Device, WithoutKernelsForItWhatItComputesIsCompressedOnTheProcessor) {
+  if (!is_emulated()) GTEST_SKIP() << "a real device has its kernels";
+  EXPECT_TRUE(compressors::device::has_kernels(gpu));
+  const Variable old("WEIR_EMULATED_GPU_CAPABILITY", "75");
+  EXPECT_FALSE(compressors::device::has_kernels(gpu));
+  for (const char* compressor : {"none", "dgc"}) {
+    const auto spec = small_job(compressor);
+    expect_same(train(spec, 2, {.devices = {gpu, gpu}}), train(spec, 2));
+  }
+  auto spec = small_job("none");
+  spec.exchange.topology = "nccl";
+  const auto made = Replica::make(spec, 0, 2, 0, gpu);
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, Errc::unsupported);
+  EXPECT_NE(made.error().context.find("exchange.topology \"nccl\" works with kernels: this weir has no kernels for a "
+                                      "GPU of compute capability 7.5"),
+            std::string::npos)
+      << made.error().context;
 }
 
 TEST(Device, IsTheGpuThatAJobHasBooked) {

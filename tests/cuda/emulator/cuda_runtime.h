@@ -11,7 +11,8 @@
 //   - writing beyond shared memory or, seen when it is freed, beyond an allocation; with AddressSanitizer any access
 //   - copies between host and device that leave an allocation or have the wrong direction
 // Shared memory and new allocations hold NaN. With WEIR_CUDA_ORDER=SEED in the environment, the threads between two
-// barriers run in random order instead of that of their numbers, which shows barriers that are missing.
+// barriers run in random order instead of that of their numbers, which shows barriers that are missing. The device is
+// older than every kernel with WEIR_EMULATED_GPU_CAPABILITY=75, say, and its driver with WEIR_EMULATED_DRIVER=12020.
 
 #include <algorithm>
 #include <bit>
@@ -67,6 +68,7 @@ enum cudaError_t {
   cudaErrorMemoryAllocation = 2,
   cudaErrorInvalidConfiguration = 9,
   cudaErrorInvalidDevice = 101,
+  cudaErrorNoKernelImageForDevice = 209,
   cudaErrorNotReady = 600,
 };
 enum cudaMemcpyKind {
@@ -76,10 +78,15 @@ enum cudaMemcpyKind {
   cudaMemcpyDeviceToDevice,
   cudaMemcpyDefault,
 };
-enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
+enum cudaDeviceAttr {
+  cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrComputeCapabilityMinor = 76,
+};
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaEventDisableTiming = 2;
 struct cudaLaunchAttribute;
+struct cudaFuncAttributes {};
 struct cudaLaunchConfig_t {
   dim3 gridDim;
   dim3 blockDim;
@@ -111,6 +118,9 @@ void give_way();
 unsigned lane();
 cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& thread);
 cudaError_t allocate(void** at, std::size_t bytes);
+
+/// Whether there are kernels for the device.
+cudaError_t look_for_kernels();
 
 template <class T>
 concept Int32 = std::is_same_v<T, int> || std::is_same_v<T, unsigned>;
@@ -278,6 +288,12 @@ cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaDeviceSynchronize();
+cudaError_t cudaDriverGetVersion(int* version);
+cudaError_t cudaRuntimeGetVersion(int* version);
+template <class Kernel>
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, Kernel*) {
+  return weir::emulator::look_for_kernels();
+}
 template <class T>
 cudaError_t cudaMalloc(T** at, std::size_t bytes) {
   return weir::emulator::allocate(reinterpret_cast<void**>(at), bytes);

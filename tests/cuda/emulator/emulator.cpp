@@ -313,6 +313,7 @@ cudaError_t run(const cudaLaunchConfig_t& config, const std::function<void()>& t
   if (threads == 0 || threads > threads_max || !has_blocks || config.dynamicSmemBytes > shared_max) {
     return cudaErrorInvalidConfiguration;
   }
+  if (const cudaError_t found = look_for_kernels(); found != cudaSuccess) return found;
   count_launch();
   enqueue(config.stream, [config, thread] {
     device.run(config, thread);

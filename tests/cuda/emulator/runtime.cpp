@@ -72,9 +72,21 @@ bool is_pinned(const void* at) {
   return first < start + size;
 }
 
+/// A number in the environment.
+int variable(const char* name, int usual) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? usual : std::atoi(value);
+}
+
+/// As one number: 90 is 9.0.
+int capability() { return variable("WEIR_EMULATED_GPU_CAPABILITY", 90); }
+int driver_version() { return variable("WEIR_EMULATED_DRIVER", 13000); }
+
 std::string allocation_of(std::size_t bytes) { return "an allocation of " + std::to_string(bytes) + " bytes"; }
 
 }  // namespace
+
+cudaError_t look_for_kernels() { return capability() < 80 ? cudaErrorNoKernelImageForDevice : cudaSuccess; }
 
 cudaError_t allocate(void** at, std::size_t bytes) {
   *at = nullptr;
@@ -110,6 +122,7 @@ const char* cudaGetErrorString(cudaError_t error) {
     case cudaErrorMemoryAllocation: return "out of memory";
     case cudaErrorInvalidConfiguration: return "invalid configuration argument";
     case cudaErrorInvalidDevice: return "invalid device ordinal";
+    case cudaErrorNoKernelImageForDevice: return "no kernel image is available for execution on the device";
     case cudaErrorNotReady: return "device not ready";
   }
   return "unknown error";
@@ -123,8 +136,20 @@ cudaError_t cudaGetDevice(int* device) {
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidDevice; }
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-  *value = 1;  // few, so that blocks take several pieces of work
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  switch (attribute) {
+    case cudaDevAttrMultiProcessorCount: *value = 1; break;  // few, so that blocks take several pieces of work
+    case cudaDevAttrComputeCapabilityMajor: *value = weir::emulator::capability() / 10; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = weir::emulator::capability() % 10; break;
+  }
+  return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = weir::emulator::driver_version();
+  return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+  *version = 13000;
   return cudaSuccess;
 }
 

@@ -1,6 +1,7 @@
 #include "cuda/kernels/copy.hpp"
 
 #include "cuda/event.hpp"
+#include "cuda/kernels/present.hpp"
 #include "tests/cuda/kernels/support.hpp"
 
 namespace weir::cuda {
@@ -13,6 +14,11 @@ TEST(CudaCopy, CopiesEveryEntryAtAnyAlignment) {
     copy(Array<float>(values, n % 4).data(), n, to.data(), nullptr).value();
     ASSERT_TRUE(same_bits(to.read(), values)) << n;
   }
+}
+
+TEST(CudaPresent, KernelsAreThereWhereTheyRun) {
+  const auto found = check_kernels();
+  EXPECT_TRUE(found) << found.error().message();
 }
 
 TEST(CudaEvent, TimeBetweenTwoPointsIsNotNegative) {
