@@ -34,6 +34,21 @@ TEST(DataFile, HasTheBytesOfTheFile) {
   EXPECT_EQ(read_data_file(folder.path(), 2).error().code, Errc::malformed);
 }
 
+TEST(DataFile, IsReadInParts) {
+  const Folder folder;
+  folder.write("some", "abcdef");
+  const auto file = DataFile::open(folder / "some").value();
+  EXPECT_EQ(file.size(), 6u);
+  const auto part = file.read(2, 3).value();
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(part.bytes().data()), part.size()), "cde");
+  EXPECT_TRUE(file.read(6, 0).value().empty());
+  fs::resize_file(folder / "some", 4);
+  EXPECT_TRUE(file.read(0, 4));
+  const auto shortened = file.read(2, 3).error();
+  EXPECT_EQ(shortened.code, Errc::malformed);
+  EXPECT_THAT(shortened.context, HasSubstr("it has no byte 4, and had 6 bytes when it was opened"));
+}
+
 /// Files of sysfs claim a page and have less, as one does that is shortened between the question and the reading.
 TEST(DataFile, ThatEndsEarlyIsRefused) {
   const std::string path = "/sys/devices/system/cpu/online";

@@ -12,7 +12,9 @@
 
 #include "base/errc.hpp"
 #include "folder.hpp"
+#include "peak_memory.hpp"
 #include "training/datasets/catalog.hpp"
+#include "training/datasets/text_file.hpp"
 #include "training/datasets/texts.hpp"
 
 namespace weir::training {
@@ -70,6 +72,49 @@ TEST(TextDataset, TheFilesOfAFolderAreOneText) {
   const auto train = make(folder.path(), {{"context", 5}, {"vocabulary", 8}, {"test_share", 0.01}})->train().value();
   EXPECT_EQ(tokens_of(one(*train, 0).input), (Tokens{0, 1, 2, 3, 4}));
   EXPECT_EQ(tokens_of(one(*train, 0).target), (Tokens{1, 2, 3, 4, 5}));
+}
+
+TEST(TextFile, KeepsAPartAndNumbersItsTokensByTheWhole) {
+  const Folder folder;
+  folder.write("1.txt", "dab");
+  folder.write("2.txt", "e");
+  folder.write("3.txt", "cafe");
+  const auto files = find_text(folder.path()).value();
+  EXPECT_EQ(files.bytes, 8u);
+  const Tokens all{3, 0, 1, 4, 2, 0, 5, 4};
+  for (std::size_t begin = 0; begin <= all.size(); ++begin) {
+    for (std::size_t end = begin; end <= all.size(); ++end) {
+      const auto text = read_text(files, begin, end).value();
+      ASSERT_EQ(text.size(), end - begin);
+      EXPECT_EQ(text.vocabulary(), 6u);
+      Tokens tokens(end - begin);
+      text.tokens(0, tokens);
+      EXPECT_EQ(tokens, Tokens(all.data() + begin, all.data() + end)) << begin << " to " << end;
+    }
+  }
+  fs::resize_file(folder / "3.txt", 3);
+  const auto shortened = read_text(files, 0, 1).error();
+  EXPECT_EQ(shortened.code, Errc::malformed);
+  EXPECT_THAT(shortened.context, HasSubstr("3.txt: it has no byte 3"));
+  fs::remove(folder / "2.txt");
+  EXPECT_EQ(read_text(files, 0, 1).error().code, Errc::not_found);
+}
+
+/// The files are all hole. Of a text that is not kept no more is in memory than what is being looked at.
+TEST(TextDataset, TakesMemoryForItsPartAlone) {
+  const Folder folder;
+  constexpr std::uint64_t hole = std::uint64_t{256} << 20;
+  folder.write("a.txt", "");
+  fs::resize_file(folder / "a.txt", hole);
+  const auto before = testing::peak_memory();
+  EXPECT_EQ(make(folder / "a.txt", {{"context", 4}, {"test_share", 1e-6}})->test().value()->classes().size(), 66u);
+  EXPECT_LT(testing::peak_memory() - before, hole / 2);
+  folder.write("b.txt", "");
+  fs::resize_file(folder / "b.txt", std::uint64_t{UINT32_MAX});
+  const auto too_long = make(folder.path(), {{"context", 4}})->train().error();
+  EXPECT_EQ(too_long.code, Errc::malformed);
+  EXPECT_THAT(too_long.context,
+              HasSubstr("b.txt has 4294967295 bytes after the 268435456 bytes of the files before it"));
 }
 
 TEST(TextDataset, TheClassOfAnExampleIsItsSection) {

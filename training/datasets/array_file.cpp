@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <optional>
 #include <string>
 
 #include "base/errc.hpp"
@@ -12,7 +11,10 @@ namespace weir::training {
 namespace {
 
 using protocol::Dtype;
-using protocol::StoredTensor;
+using protocol::TensorEntry;
+
+/// Examples are numbered with 32 bits.
+constexpr std::uint64_t examples_max = UINT32_MAX;
 
 Error malformed(std::string what) { return {Errc::malformed, std::move(what)}; }
 
@@ -36,7 +38,7 @@ std::vector<std::uint64_t> without_ones(std::vector<std::uint64_t> extents) {
 }
 
 /// Whether the extents behind the first are those of one example.
-bool is_of_examples(const StoredTensor& tensor, const ExampleShape& shape) {
+bool is_of_examples(const TensorEntry& tensor, const ExampleShape& shape) {
   if (tensor.shape.empty()) return false;
   const std::vector<std::uint64_t> given(tensor.shape.begin() + 1, tensor.shape.end());
   return without_ones(given) ==
@@ -44,76 +46,112 @@ bool is_of_examples(const StoredTensor& tensor, const ExampleShape& shape) {
                        static_cast<std::uint64_t>(shape.width)});
 }
 
-Result<const StoredTensor*> named(const protocol::Safetensors& file, const std::string& name) {
-  if (const auto* tensor = file.find(name)) return tensor;
+Result<protocol::SafetensorsHeader> read_header(const ArrayFile& file) {
+  constexpr std::uint64_t length_bytes = sizeof(std::uint64_t);
+  const auto length = file.read(0, std::min(file.size, length_bytes));
+  if (!length) return length.error();
+  const auto header_bytes = protocol::safetensors_header_bytes(length->bytes(), file.size);
+  if (!header_bytes) return header_bytes.error();
+  // The length is not read again: the file may change at any time.
+  const auto text = file.read(length_bytes, *header_bytes - length_bytes);
+  if (!text) return text.error();
+  Bytes beginning;
+  append(beginning, length->bytes());
+  append(beginning, text->bytes());
+  return protocol::read_safetensors_header(beginning, file.size);
+}
+
+Result<const TensorEntry*> named(const protocol::SafetensorsHeader& header, const std::string& name) {
+  const auto found = std::ranges::find(header.tensors, name, &TensorEntry::name);
+  if (found != header.tensors.end()) return &*found;
   std::string known;
-  for (const auto& tensor : file.tensors) known += (known.empty() ? "" : ", ") + tensor.name;
+  for (const auto& tensor : header.tensors) known += (known.empty() ? "" : ", ") + tensor.name;
   return malformed("there is no tensor '" + name + "'" + (known.empty() ? "" : "; there is " + known));
 }
 
-/// The class of each example, or nothing for a type that is not read.
-std::optional<std::int64_t> class_at(const StoredTensor& tensor, std::size_t index) {
-  switch (tensor.dtype) {
-    case Dtype::u8: return load<std::uint8_t>(tensor.bytes, index);
-    case Dtype::i32: return load<std::int32_t>(tensor.bytes, index);
-    case Dtype::i64: return load<std::int64_t>(tensor.bytes, index);
-    default: return std::nullopt;
+Result<void> check_inputs(const TensorEntry& inputs, const ExampleShape& shape) {
+  if (inputs.dtype != Dtype::u8 && inputs.dtype != Dtype::f32) {
+    return malformed("'" + inputs.name + "' is of type " + std::string(protocol::name_of(inputs.dtype)) +
+                     "; inputs are U8 or F32");
   }
+  if (!is_of_examples(inputs, shape)) {
+    return malformed("'" + inputs.name + "' has the shape " + text_of(inputs.shape) +
+                     "; the dataset's parameters say [examples, " + std::to_string(shape.channels) + ", " +
+                     std::to_string(shape.height) + ", " + std::to_string(shape.width) + "]");
+  }
+  if (inputs.bytes == 0) return malformed("'" + inputs.name + "' has no examples");
+  if (inputs.shape.front() > examples_max) {
+    return malformed("'" + inputs.name + "' has " + std::to_string(inputs.shape.front()) + " examples; at most " +
+                     std::to_string(examples_max) + " are read");
+  }
+  return {};
 }
 
-Result<std::vector<std::uint16_t>> read_classes(const StoredTensor& tensor, std::int64_t classes) {
-  if (tensor.shape.size() != 1) return malformed("'" + tensor.name + "' must have one dimension");
-  const std::size_t count = tensor.bytes.size() / protocol::size_of(tensor.dtype);
+Result<void> check_classes(const TensorEntry& classes, const TensorEntry& inputs) {
+  if (classes.dtype != Dtype::u8 && classes.dtype != Dtype::i32 && classes.dtype != Dtype::i64) {
+    return malformed("'" + classes.name + "' is of type " + std::string(protocol::name_of(classes.dtype)) +
+                     "; classes are U8, I32 or I64");
+  }
+  if (classes.shape.size() != 1) return malformed("'" + classes.name + "' must have one dimension");
+  if (classes.shape.front() != inputs.shape.front()) {
+    return malformed("'" + inputs.name + "' has " + std::to_string(inputs.shape.front()) + " examples, '" +
+                     classes.name + "' has " + std::to_string(classes.shape.front()));
+  }
+  return {};
+}
+
+std::int64_t class_at(Dtype dtype, BytesView bytes, std::size_t index) {
+  if (dtype == Dtype::u8) return load<std::uint8_t>(bytes, index);
+  return dtype == Dtype::i32 ? load<std::int32_t>(bytes, index) : load<std::int64_t>(bytes, index);
+}
+
+Result<std::vector<std::uint16_t>> read_classes(const ArrayFile& file, const TensorEntry& tensor,
+                                                std::int64_t classes) {
+  const auto bytes = file.read(tensor.offset, tensor.bytes);
+  if (!bytes) return bytes.error();
+  const std::size_t count = tensor.shape.front();
   std::vector<std::uint16_t> result;
   result.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const auto value = class_at(tensor, i);
-    if (!value) {
-      return malformed("'" + tensor.name + "' is of type " + std::string(protocol::name_of(tensor.dtype)) +
-                       "; classes are U8, I32 or I64");
-    }
-    if (*value < 0 || *value >= classes) {
-      return malformed("'" + tensor.name + "' has the class " + std::to_string(*value) + " at " + std::to_string(i) +
+    const auto value = class_at(tensor.dtype, bytes->bytes(), i);
+    if (value < 0 || value >= classes) {
+      return malformed("'" + tensor.name + "' has the class " + std::to_string(value) + " at " + std::to_string(i) +
                        ", and the dataset's parameter classes says that there are " + std::to_string(classes));
     }
-    result.push_back(static_cast<std::uint16_t>(*value));
+    result.push_back(static_cast<std::uint16_t>(value));
   }
   return result;
 }
 
-}  // namespace
-
-Result<Arrays> find_arrays(const protocol::Safetensors& file, std::string_view part, const ExampleShape& shape) {
-  const auto inputs = named(file, std::string(part) + "_inputs");
-  if (!inputs) return inputs.error();
-  const auto classes = named(file, std::string(part) + "_classes");
-  if (!classes) return classes.error();
-  const StoredTensor& tensor = **inputs;
-  if (tensor.dtype != Dtype::u8 && tensor.dtype != Dtype::f32) {
-    return malformed("'" + tensor.name + "' is of type " + std::string(protocol::name_of(tensor.dtype)) +
-                     "; inputs are U8 or F32");
-  }
-  if (!is_of_examples(tensor, shape)) {
-    return malformed("'" + tensor.name + "' has the shape " + text_of(tensor.shape) +
-                     "; the dataset's parameters say [examples, " + std::to_string(shape.channels) + ", " +
-                     std::to_string(shape.height) + ", " + std::to_string(shape.width) + "]");
-  }
-  if (tensor.bytes.empty()) return malformed("'" + tensor.name + "' has no examples");
-  auto labels = read_classes(**classes, shape.classes);
-  if (!labels) return labels.error();
-  if (labels->size() != tensor.shape.front()) {
-    return malformed("'" + tensor.name + "' has " + std::to_string(tensor.shape.front()) + " examples, '" +
-                     (*classes)->name + "' has " + std::to_string(labels->size()));
-  }
-  if (tensor.dtype == Dtype::f32) {
-    const std::size_t count = tensor.bytes.size() / sizeof(float);
-    for (std::size_t i = 0; i < count; ++i) {
-      if (!std::isfinite(load<float>(tensor.bytes, i))) {
-        return malformed("'" + tensor.name + "' holds something that is not a finite number");
-      }
+Result<Segment> read_inputs(const ArrayFile& file, const TensorEntry& tensor) {
+  auto bytes = file.read(tensor.offset, tensor.bytes);
+  if (!bytes || tensor.dtype != Dtype::f32) return bytes;
+  const std::size_t count = bytes->size() / sizeof(float);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!std::isfinite(load<float>(bytes->bytes(), i))) {
+      return malformed("'" + tensor.name + "' holds something that is not a finite number");
     }
   }
-  return Arrays{tensor.dtype, tensor.bytes, std::move(*labels)};
+  return bytes;
+}
+
+}  // namespace
+
+Result<Arrays> read_arrays(const ArrayFile& file, std::string_view part, const ExampleShape& shape) {
+  const auto header = read_header(file);
+  if (!header) return header.error();
+  const auto inputs = named(*header, std::string(part) + "_inputs");
+  if (!inputs) return inputs.error();
+  const auto classes = named(*header, std::string(part) + "_classes");
+  if (!classes) return classes.error();
+  if (auto fits = check_inputs(**inputs, shape); !fits) return fits.error();
+  if (auto fits = check_classes(**classes, **inputs); !fits) return fits.error();
+  // The small tensor first: what it was read from is given back before the large one is read.
+  auto labels = read_classes(file, **classes, shape.classes);
+  if (!labels) return labels.error();
+  auto pixels = read_inputs(file, **inputs);
+  if (!pixels) return pixels.error();
+  return Arrays{(*inputs)->dtype, std::move(*pixels), std::move(*labels)};
 }
 
 }  // namespace weir::training

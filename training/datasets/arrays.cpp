@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/safetensors.hpp"
+#include "base/errc.hpp"
 #include "training/datasets/array_file.hpp"
 #include "training/datasets/data_file.hpp"
 #include "training/datasets/dataset.hpp"
@@ -33,18 +33,20 @@ Result<std::unique_ptr<Examples>> ArraysOfFile::read(std::string_view part, cons
                                  "; dataset.path must be a safetensors file with the tensors train_inputs, "
                                  "train_classes, test_inputs and test_classes"};
   };
-  auto bytes = read_data_file(path_, ArraysDataset::file_bytes_max);
-  if (!bytes) return refuse(bytes.error());
-  const Segment whole = *bytes;
-  const auto file = protocol::read_safetensors(std::move(*bytes));
-  if (!file) return refuse(file.error().within(path_));
-  auto arrays = find_arrays(*file, part, shape());
+  const auto opened = DataFile::open(path_);
+  if (!opened) return refuse(opened.error());
+  if (opened->size() > ArraysDataset::file_bytes_max) {
+    return refuse({Errc::malformed, path_ + " has " + std::to_string(opened->size()) + " bytes; a file of arrays has " +
+                                        "at most " + std::to_string(ArraysDataset::file_bytes_max)});
+  }
+  const ArrayFile file{opened->size(), [&](std::uint64_t offset, std::uint64_t count) -> Result<Segment> {
+                         return opened->read(offset, count);
+                       }};
+  auto arrays = read_arrays(file, part, shape());
   if (!arrays) return refuse(arrays.error().within(path_));
-  // The inputs keep the whole file in memory.
-  Segment inputs(std::make_shared<const Segment>(whole), arrays->inputs);
   const Images::Scale scale{static_cast<float>(options_.mean), static_cast<float>(options_.deviation)};
   return std::make_unique<Images>(shape(), std::vector{scale},
-                                  Images::Pixels{std::move(inputs), arrays->dtype == protocol::Dtype::f32},
+                                  Images::Pixels{std::move(arrays->inputs), arrays->dtype == protocol::Dtype::f32},
                                   std::move(arrays->classes), augmentation);
 }
 

@@ -14,7 +14,7 @@ namespace weir::training {
 class Dataset;
 
 /// Examples of one's own, as tensors of a safetensors file: train_inputs, train_classes, test_inputs and test_classes
-/// (find_arrays). Each worker reads the whole file into its memory.
+/// (read_arrays). The training examples and those for testing keep two of them each in memory, and nothing else.
 struct ArraysDataset {
   static constexpr std::string_view type_name = "arrays";
   static constexpr std::string_view summary = "examples of your own, as four tensors of a safetensors file";

@@ -97,9 +97,9 @@ Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions, const Ext
 }
 
 Result<Idx> read_idx_file(const std::string& path, std::size_t dimensions, const ExtentsCheck& check) {
-  const auto opened = open_data_file(path);
+  const auto opened = DataFile::open(path);
   if (!opened) return opened.error();
-  const int descriptor = ::fcntl(**opened, F_DUPFD_CLOEXEC, 0);  // zlib closes it
+  const int descriptor = ::fcntl(*opened->descriptor(), F_DUPFD_CLOEXEC, 0);  // zlib closes it
   const GzipFile file(gzdopen(descriptor, "rb"));
   if (!file) {
     const int why = errno;

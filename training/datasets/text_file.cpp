@@ -14,6 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t files_max = 4096;
+constexpr std::uint64_t chunk_bytes = std::uint64_t{1} << 20;
 
 /// The file itself, or the texts of the folder.
 Result<std::vector<std::string>> files_of(const std::string& path) {
@@ -35,15 +36,40 @@ Result<std::vector<std::string>> files_of(const std::string& path) {
   return files;
 }
 
+void note(BytesView bytes, Text::Occurring& occurring) {
+  for (const auto byte : bytes) occurring[std::to_integer<std::size_t>(byte)] = true;
+}
+
+/// Notes what occurs in a part of a file of which nothing is kept.
+Result<void> look_at(const DataFile& file, std::uint64_t begin, std::uint64_t end, Text::Occurring& occurring) {
+  Bytes memory(std::min(end - begin, chunk_bytes), boost::container::default_init);
+  while (begin < end) {
+    const auto chunk = std::span(memory).first(std::min(end - begin, chunk_bytes));
+    if (auto done = file.read(begin, chunk); !done) return done.error();
+    note(chunk, occurring);
+    begin += chunk.size();
+  }
+  return {};
+}
+
+/// Reads the first `bytes` of a file and keeps those from `begin` to `end`.
+Result<Segment> read_piece(const TextFiles::File& about, std::uint64_t begin, std::uint64_t end,
+                           Text::Occurring& occurring) {
+  const auto file = DataFile::open(about.path);
+  if (!file) return file.error();
+  if (auto done = look_at(*file, 0, begin, occurring); !done) return done.error().within(about.path);
+  auto kept = file->read(begin, end - begin);
+  if (!kept) return kept.error().within(about.path);
+  note(kept->bytes(), occurring);
+  if (auto done = look_at(*file, end, about.bytes, occurring); !done) return done.error().within(about.path);
+  return kept;
+}
+
 }  // namespace
 
-Text::Text(std::vector<Segment> pieces) {
-  std::array<bool, 256> occurs{};
-  for (const auto& piece : pieces) {
-    for (const auto byte : piece.bytes()) occurs[std::to_integer<std::size_t>(byte)] = true;
-  }
-  for (std::size_t byte = 0; byte < occurs.size(); ++byte) {
-    if (occurs[byte]) token_[byte] = static_cast<std::uint8_t>(vocabulary_++);
+Text::Text(std::vector<Segment> pieces, const Occurring& occurring) {
+  for (std::size_t byte = 0; byte < occurring.size(); ++byte) {
+    if (occurring[byte]) token_[byte] = static_cast<std::uint8_t>(vocabulary_++);
   }
   join(std::move(pieces));
 }
@@ -76,21 +102,38 @@ void Text::tokens(std::uint64_t begin, std::span<std::int64_t> out) const {
   }
 }
 
-Result<Text> read_text(const std::string& path) {
-  const auto files = files_of(path);
-  if (!files) return files.error();
-  std::vector<Segment> pieces;
-  std::uint64_t size = 0;
-  for (const auto& file : *files) {
-    auto piece = read_data_file(file, Text::bytes_max - size);
-    if (!piece && size > 0) {
-      return piece.error().within("after the " + std::to_string(size) + " bytes of the files before it");
+Result<TextFiles> find_text(const std::string& path) {
+  const auto paths = files_of(path);
+  if (!paths) return paths.error();
+  TextFiles text;
+  for (const auto& file : *paths) {
+    const auto opened = DataFile::open(file);
+    if (!opened) return opened.error();
+    if (opened->size() > TextFiles::bytes_max - text.bytes) {
+      const std::string before =
+          text.bytes == 0 ? "" : " after the " + std::to_string(text.bytes) + " bytes of the files before it";
+      return Error{Errc::malformed, file + " has " + std::to_string(opened->size()) + " bytes" + before + "; at most " +
+                                        std::to_string(TextFiles::bytes_max) + " are read"};
     }
-    if (!piece) return piece.error();
-    size += piece->size();
-    pieces.push_back(std::move(*piece));
+    text.files.push_back({file, opened->size()});
+    text.bytes += opened->size();
   }
-  return Text(std::move(pieces));
+  return text;
+}
+
+Result<Text> read_text(const TextFiles& text, std::uint64_t begin, std::uint64_t end) {
+  ensure(begin <= end && end <= text.bytes, "a part of the text");
+  std::vector<Segment> pieces;
+  Text::Occurring occurring{};
+  std::uint64_t start = 0;  // of the file in the text
+  for (const auto& file : text.files) {
+    const auto within_file = [&](std::uint64_t place) { return std::clamp(place, start, start + file.bytes) - start; };
+    auto piece = read_piece(file, within_file(begin), within_file(end), occurring);
+    if (!piece) return piece.error();
+    pieces.push_back(std::move(*piece));
+    start += file.bytes;
+  }
+  return Text(std::move(pieces), occurring);
 }
 
 }  // namespace weir::training

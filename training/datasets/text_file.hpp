@@ -12,13 +12,15 @@
 namespace weir::training {
 
 /// A text whose characters are bytes, and whose vocabulary is the sorted set of those that occur in it: the token of a
-/// character is its place there. The text may lie in several pieces, which follow each other. Read-only once made.
+/// character is its place there. It may be a part of a longer text, and lie in several pieces, which follow each other.
+/// Read-only once made.
 class Text {
  public:
-  /// The most bytes of a text: examples are numbered with 32 bits.
-  static constexpr std::uint64_t bytes_max = UINT32_MAX;
+  /// Which bytes there are.
+  using Occurring = std::array<bool, 256>;
 
-  explicit Text(std::vector<Segment> pieces);
+  /// `occurring`: every byte of the pieces, and maybe others, which are of parts of the text that are not kept.
+  Text(std::vector<Segment> pieces, const Occurring& occurring);
   /// A text whose bytes are tokens already, all below `vocabulary`.
   static Text of_tokens(std::vector<Segment> pieces, std::size_t vocabulary);
 
@@ -39,8 +41,25 @@ class Text {
   std::array<std::uint8_t, 256> token_{};
 };
 
-/// Reads a file, or all files of a folder that end in .txt, in the order of their names. Fails with: not_found, io,
+/// The files of a text, in their order. Nothing of them has been read.
+struct TextFiles {
+  /// The most bytes of a text: examples are numbered with 32 bits.
+  static constexpr std::uint64_t bytes_max = UINT32_MAX;
+
+  struct File {
+    std::string path;
+    std::uint64_t bytes = 0;
+  };
+  std::vector<File> files;
+  std::uint64_t bytes = 0;  ///< of all
+};
+
+/// Finds a file, or all files of a folder that end in .txt, in the order of their names. Fails with: not_found, io,
 /// malformed (longer than bytes_max in all, or not a file), exhausted (more than 4,096 files).
-Result<Text> read_text(const std::string& path);
+Result<TextFiles> find_text(const std::string& path);
+
+/// Keeps the bytes from `begin` to `end`. The others are looked at too, for the vocabulary is that of the whole text.
+/// Fails with: not_found, io, malformed (not a file any more, or shortened), exhausted (no memory for them).
+Result<Text> read_text(const TextFiles& text, std::uint64_t begin, std::uint64_t end);
 
 }  // namespace weir::training
