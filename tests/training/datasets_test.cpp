@@ -69,7 +69,7 @@ TEST(FashionMnist, AMissingFileSaysHowToGetIt) {
   ASSERT_FALSE(examples);
   EXPECT_EQ(examples.error().code, Errc::not_found);
   for (const char* part :
-       {"/nonexistent/folder/train-labels-idx1-ubyte.gz", "apt-get install dataset-fashion-mnist", "dataset.path"}) {
+       {"/nonexistent/folder/train-images-idx3-ubyte.gz", "apt-get install dataset-fashion-mnist", "dataset.path"}) {
     EXPECT_NE(examples.error().context.find(part), std::string::npos) << examples.error().context;
   }
 }
@@ -101,11 +101,37 @@ TEST(FashionMnist, BrokenFilesAreNamed) {
   expect_refused(folder, "not below 10");
   write_labels(labels, {});
   expect_refused(folder, "0 labels");
+  write_images(images, 0, 28, 28);
+  expect_refused(folder, "0 images");
+  write_images(images, 2, 28, 28);
 
   std::ofstream(labels, std::ios::binary) << "<html>404</html>";
   expect_refused(folder, "first bytes");
   std::ofstream(labels, std::ios::binary) << "\x1f\x8b\x08 and then nothing that zlib knows";
   expect_refused(folder, labels);
+}
+
+/// A megabyte of zeros, of which little is left when they are compressed, behind a header.
+void write_zeros(const std::string& path, std::vector<std::uint8_t> header) {
+  header.resize(1 << 20);
+  write_gzip(path, header);
+}
+
+TEST(FashionMnist, DecompressesNoMoreThanIsAnnounced) {
+  const Folder folder;
+  const auto images = folder / "train-images-idx3-ubyte.gz";
+  const auto labels = folder / "train-labels-idx1-ubyte.gz";
+  write_images(images, 2, 28, 28);
+  write_zeros(labels, {0, 0, 8, 1, 255, 255, 255, 255});
+  expect_refused(folder, labels + ": it has 4294967295 labels, " + images + " has 2 images");
+  write_zeros(labels, {0, 0, 8, 1, 0, 0, 0, 2});
+  expect_refused(folder, labels + ": it goes on after the 10 bytes it claims");
+
+  write_labels(labels, {1, 2});
+  write_zeros(images, {0, 0, 8, 3, 0, 76, 75, 64, 0, 0, 0, 28, 0, 0, 0, 28});
+  expect_refused(folder, labels + ": it has 2 labels, " + images + " has 5000000 images");
+  write_zeros(images, {0, 0, 8, 3, 255, 255, 255, 255, 0, 0, 0, 28, 0, 0, 0, 28});
+  expect_refused(folder, images + ": its header claims more than 4 GiB");
 }
 
 TEST(Mnist, ReadsFilesThatAreNotCompressed) {

@@ -70,6 +70,20 @@ TEST(Idx, ExtentsThatAreNotWantedEndItBeforeItsElements) {
   EXPECT_EQ(seen, (std::vector<std::uint32_t>{2, 3}));
 }
 
+TEST(Idx, ItsExtentsAreReadAlone) {
+  const Raw header(two_by_three.begin(), two_by_three.begin() + 12);
+  EXPECT_EQ(read_idx_extents(source_of(header), 2).value(), (std::vector<std::uint32_t>{2, 3}));
+  const Raw huge{0, 0, 8, 2, 255, 255, 255, 255, 0, 0, 0, 2};
+  EXPECT_EQ(read_idx_extents(source_of(huge), 2).error().code, Errc::malformed);
+  const testing::Folder folder;
+  folder.write("header", {reinterpret_cast<const char*>(header.data()), header.size()});
+  EXPECT_EQ(read_idx_file_extents(folder / "header", 2).value(), (std::vector<std::uint32_t>{2, 3}));
+  const auto other = read_idx_file_extents(folder / "header", 1).error();
+  EXPECT_EQ(other.code, Errc::malformed);
+  EXPECT_EQ(other.context.find(folder / "header"), 0u) << other.context;
+  EXPECT_EQ(read_idx_file_extents(folder / "none", 2).error().code, Errc::not_found);
+}
+
 TEST(Idx, WhatTheSourceFailsWithIsPassedOn) {
   const ByteSource broken = [](std::span<std::uint8_t>) -> Result<std::size_t> { return Error{Errc::io, "disk"}; };
   EXPECT_EQ(read_idx(broken, 1).error().code, Errc::io);

@@ -8,7 +8,9 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <numeric>
 
 #include "base/errc.hpp"
 #include "training/datasets/data_file.hpp"
@@ -35,22 +37,6 @@ Result<void> read_exactly(const ByteSource& source, std::span<std::uint8_t> out,
                                     " bytes: the file is truncated"};
 }
 
-Result<std::vector<std::uint32_t>> read_header(const ByteSource& source, std::size_t dimensions) {
-  std::array<std::uint8_t, 4> magic{};
-  if (auto read = read_exactly(source, magic, 0, magic.size()); !read) return read.error();
-  if (magic[0] != 0 || magic[1] != 0 || magic[2] != type_unsigned_byte || magic[3] != dimensions) {
-    return Error{Errc::malformed, "its first bytes are not those of an IDX array of bytes with " +
-                                      std::to_string(dimensions) + " dimensions"};
-  }
-  std::vector<std::uint8_t> raw(4 * dimensions);
-  if (auto read = read_exactly(source, raw, magic.size(), magic.size() + raw.size()); !read) return read.error();
-  std::vector<std::uint32_t> extents;
-  for (std::size_t i = 0; i < raw.size(); i += 4) {
-    extents.push_back(static_cast<std::uint32_t>(raw[i] << 24 | raw[i + 1] << 16 | raw[i + 2] << 8 | raw[i + 3]));
-  }
-  return extents;
-}
-
 Result<std::size_t> read_gzip(gzFile file, std::span<std::uint8_t> out) {
   std::size_t done = 0;
   while (done < out.size()) {
@@ -64,17 +50,53 @@ Result<std::size_t> read_gzip(gzFile file, std::span<std::uint8_t> out) {
   return done;
 }
 
+/// Opens a file, calls `read` with what it has, decompressed, and adds the name of the file to an error of that.
+template <class Read>
+auto with_file(const std::string& path, const Read& read) -> decltype(read(ByteSource())) {
+  const auto opened = DataFile::open(path);
+  if (!opened) return opened.error();
+  const int descriptor = ::fcntl(*opened->descriptor(), F_DUPFD_CLOEXEC, 0);  // zlib closes it
+  const GzipFile file(gzdopen(descriptor, "rb"));
+  if (!file) {
+    const int why = errno;
+    if (descriptor >= 0) ::close(descriptor);
+    return Error{Errc::io, path + ": " + std::strerror(why)};
+  }
+  gzbuffer(file.get(), 1 << 17);
+  auto result = read([&](std::span<std::uint8_t> out) { return read_gzip(file.get(), out); });
+  if (!result) return result.error().within(path);
+  return result;
+}
+
 }  // namespace
 
-Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions, const ExtentsCheck& check) {
-  auto extents = read_header(source, dimensions);
-  if (!extents) return extents.error();
+Result<std::vector<std::uint32_t>> read_idx_extents(const ByteSource& source, std::size_t dimensions) {
+  std::array<std::uint8_t, 4> magic{};
+  if (auto read = read_exactly(source, magic, 0, magic.size()); !read) return read.error();
+  if (magic[0] != 0 || magic[1] != 0 || magic[2] != type_unsigned_byte || magic[3] != dimensions) {
+    return Error{Errc::malformed, "its first bytes are not those of an IDX array of bytes with " +
+                                      std::to_string(dimensions) + " dimensions"};
+  }
+  std::vector<std::uint8_t> raw(4 * dimensions);
+  if (auto read = read_exactly(source, raw, magic.size(), magic.size() + raw.size()); !read) return read.error();
+  std::vector<std::uint32_t> extents;
+  for (std::size_t i = 0; i < raw.size(); i += 4) {
+    extents.push_back(static_cast<std::uint32_t>(raw[i] << 24 | raw[i + 1] << 16 | raw[i + 2] << 8 | raw[i + 3]));
+  }
   std::uint64_t size = 1;
-  for (const auto extent : *extents) {
+  for (const auto extent : extents) {
     if (__builtin_mul_overflow(size, std::uint64_t{extent}, &size) || size > elements_max) {
       return Error{Errc::malformed, "its header claims more than 4 GiB"};
     }
   }
+  return extents;
+}
+
+Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions, const ExtentsCheck& check) {
+  auto extents = read_idx_extents(source, dimensions);
+  if (!extents) return extents.error();
+  const std::uint64_t size =
+      std::accumulate(extents->begin(), extents->end(), std::uint64_t{1}, std::multiplies<std::uint64_t>());
   if (check) {
     if (auto wanted = check(*extents); !wanted) return wanted.error();
   }
@@ -96,20 +118,12 @@ Result<Idx> read_idx(const ByteSource& source, std::size_t dimensions, const Ext
   return idx;
 }
 
+Result<std::vector<std::uint32_t>> read_idx_file_extents(const std::string& path, std::size_t dimensions) {
+  return with_file(path, [&](const ByteSource& source) { return read_idx_extents(source, dimensions); });
+}
+
 Result<Idx> read_idx_file(const std::string& path, std::size_t dimensions, const ExtentsCheck& check) {
-  const auto opened = DataFile::open(path);
-  if (!opened) return opened.error();
-  const int descriptor = ::fcntl(*opened->descriptor(), F_DUPFD_CLOEXEC, 0);  // zlib closes it
-  const GzipFile file(gzdopen(descriptor, "rb"));
-  if (!file) {
-    const int why = errno;
-    if (descriptor >= 0) ::close(descriptor);
-    return Error{Errc::io, path + ": " + std::strerror(why)};
-  }
-  gzbuffer(file.get(), 1 << 17);
-  auto idx = read_idx([&](std::span<std::uint8_t> out) { return read_gzip(file.get(), out); }, dimensions, check);
-  if (!idx) return idx.error().within(path);
-  return idx;
+  return with_file(path, [&](const ByteSource& source) { return read_idx(source, dimensions, check); });
 }
 
 }  // namespace weir::training
