@@ -38,10 +38,13 @@ void write_cifar10(const Folder& folder) {
   write_records(folder / "test_batch.bin", batch_bytes, 0, {9, 7});
 }
 
-Error refusal(const char* name, const std::string& path, const nlohmann::json& params = nullptr) {
-  const auto examples = datasets().make(name, params, path).value()->train();
+Error refusal_of(const Result<std::unique_ptr<Examples>>& examples) {
   EXPECT_FALSE(examples);
   return examples ? Error() : examples.error();
+}
+
+Error refusal(const char* name, const std::string& path, const nlohmann::json& params = nullptr) {
+  return refusal_of(datasets().make(name, params, path).value()->train());
 }
 
 TEST(Cifar10, ReadsItsBatchesInTheirOrder) {
@@ -111,6 +114,29 @@ TEST(Cifar100, HasFineAndCoarseLabels) {
   EXPECT_EQ(classes("coarse"), std::pair(std::int64_t{20}, std::uint16_t{19}));
   EXPECT_EQ(datasets().make("cifar100", nullptr, folder.path()).value()->test().value()->classes().size(), 10'000u);
   EXPECT_THAT(refusal("cifar100", folder.path() + "/none").context, HasSubstr("cifar-100-binary.tar.gz"));
+}
+
+TEST(Cifar100, SaysWhatIsWrongWithItsTest) {
+  const Folder folder;
+  const auto path = folder / "test.bin";
+  const auto tested = [&](const char* labels) {
+    return refusal_of(datasets().make("cifar100", {{"labels", labels}}, folder.path()).value()->test());
+  };
+  auto error = tested("fine");
+  EXPECT_EQ(error.code, Errc::not_found);
+  EXPECT_THAT(error.context, HasSubstr(path + ": No such file"));
+  EXPECT_THAT(error.context, HasSubstr("the folder with train.bin, test.bin, as cifar-100-binary.tar.gz"));
+  write_records(path, 10'000 * 3'074 - 1, 0, {});
+  error = tested("fine");
+  EXPECT_EQ(error.code, Errc::malformed);
+  EXPECT_THAT(error.context, HasSubstr(path + ": it has 30739999 bytes instead of the 30740000"));
+  write_records(path, 10'000 * 3'074 + 1, 0, {});
+  EXPECT_THAT(tested("fine").context, HasSubstr(path + " has 30740001 bytes; at most 30740000 are read"));
+  write_records(path, 10'000 * 3'074, 3'074 * 7, {20, 100});
+  error = tested("fine");
+  EXPECT_EQ(error.code, Errc::malformed);
+  EXPECT_THAT(error.context, HasSubstr(path + ": image 7 has the label 100, and the last class is 99"));
+  EXPECT_THAT(tested("coarse").context, HasSubstr(path + ": image 7 has the label 20, and the last class is 19"));
 }
 
 TEST(CifarFile, AppendsOnlyWholeFiles) {
