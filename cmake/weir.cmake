@@ -86,6 +86,18 @@ function(weir_add_test name)
   endforeach()
 endfunction()
 
+# weir_gpu_program(NAME MAIN x.cpp [SOURCES y_test.cpp ...] DEPS x y ...): a program for a machine with a GPU, which is
+# linked when it is asked for. MAIN, which is of no other program, is compiled in every build, so that it does not rot
+# where there is no GPU; SOURCES are those of a test on the emulated device.
+function(weir_gpu_program name)
+  cmake_parse_arguments(ARG "" "MAIN" "SOURCES;DEPS" ${ARGN})
+  add_library(${name}_main OBJECT ${ARG_MAIN})
+  target_link_libraries(${name}_main PRIVATE ${ARG_DEPS})
+  add_executable(${name} EXCLUDE_FROM_ALL $<TARGET_OBJECTS:${name}_main> ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+endfunction()
+
 # weir_fuzz(NAME SOURCES x_fuzz.cpp DEPS x y ...): a libFuzzer target with its inputs in tests/fuzz/corpus/NAME.
 # In the fuzz preset it is built to search (target `fuzz_targets`); in every other it is a test that replays the corpus.
 function(weir_fuzz name)
