@@ -83,9 +83,9 @@ class StateClient final : public StepGrants {
 
   /// Measures this worker's link to the state server, with messages of growing size, until one takes so much longer
   /// than the one before that its length tells, or would be longer than `bytes_max`. The state server attends to one
-  /// worker at a time, and a job has to start in time: that takes about a second where the link carries 50 kbit in one,
-  /// and no more where it carries more. `limit`: bytes per second that the link cannot exceed; 0: not known. One of less
-  /// than 64 KiB is taken for what the link carries. Blocks. Fails as more().
+  /// worker at a time, and a job has to start in time: that takes about a second where the link carries 50 kbit in
+  /// one, and no more where it carries more. `limit`: bytes per second that the link cannot exceed; 0: not known. One
+  /// of less than 64 KiB is taken for what the link carries. Blocks. Fails as more().
   Result<void> measure_link(std::uint64_t bytes_max, double limit);
 
   Result<Grant> more(const WorkerState& state, std::uint64_t job_step) override;
