@@ -25,7 +25,9 @@ Result<std::vector<std::uint64_t>> restored_counts(std::span<const NamedTensor> 
   const auto found = std::ranges::find(state, name, &NamedTensor::name);
   if (found == state.end() || found->tensor.scalar_type() != at::kLong || found->tensor.dim() != 1 ||
       found->tensor.numel() != static_cast<std::int64_t>(count)) {
-    return Error{Errc::malformed, "checkpoint: no counts of this rank, or others than the training mode has"};
+    return Error{Errc::malformed,
+                 "checkpoint: the training mode's tensor \"counts\" is missing or not as this version of weir writes "
+                 "it; go on from a checkpoint of this version, or begin without one"};
   }
   const at::Tensor values = found->tensor.contiguous();
   const auto* const first = values.data_ptr<std::int64_t>();
