@@ -19,12 +19,13 @@ namespace {
 
 constexpr std::uint32_t ranks = 8;
 
-/// How long a step takes over the plan that was the `nth` different one to be followed.
-using SecondsOf = std::function<double(std::uint64_t step, std::size_t nth)>;
+/// How long a step takes over the plan that was the `nth` different one to be followed, and sends gradients as `form`.
+using SecondsOf = std::function<double(std::uint64_t step, std::size_t nth, Form form)>;
 
 /// What a rank did.
 struct Course {
   std::vector<std::size_t> followed;          ///< by step: which of the plans, in the order of their first steps
+  std::vector<Form> forms;                    ///< by step
   std::vector<protocol::ExchangePlan> plans;  ///< whenever one was followed
   std::size_t measurements = 0;
 };
@@ -34,10 +35,11 @@ const GroupLinks far{.links = {.latency_seconds = 1, .seconds_per_byte = 1e-12},
 /// And for their bytes.
 const GroupLinks narrow{.links = {.latency_seconds = 1e-9, .seconds_per_byte = 1}, .hosts = {}};
 
-compressors::Compression uncompressed() {
+/// Its sums take as many messages as those of float32, and half as many bytes.
+compressors::Compression halves() {
   const nlohmann::json none;
   return compressors::builtin()
-      .make({.compressor = "none", .params = none, .memory = {}, .memory_params = none, .setting = {}})
+      .make({.compressor = "fp16", .params = none, .memory = {}, .memory_params = none, .setting = {}})
       .value();
 }
 
@@ -47,7 +49,7 @@ Course train(collectives::Fabric& fabric, const std::vector<GroupLinks>& links, 
   const std::vector<NamedTensor> parameters{{"weight", at::zeros({64, 64})}};
   const std::vector<at::Tensor> values(1);
   std::vector<Mean> means(1);
-  auto compression = uncompressed();
+  auto compression = halves();
   GatheredMean gathered_mean;
   const RoundSetting setting{.parameters = parameters,
                              .values = values,
@@ -57,11 +59,11 @@ Course train(collectives::Fabric& fabric, const std::vector<GroupLinks>& links, 
                              .ranks = fabric.size(),
                              .rank = fabric.rank(),
                              .world = fabric.size()};
-  const std::vector<std::vector<Bucket>> layouts{{{.parameters = {0}}, {}}};
+  const std::vector<std::vector<Bucket>> layouts{{{.parameters = {0}, .coded = true}, {}}};
   Course course;
   std::chrono::steady_clock::time_point now;
   AutoPlan plan(
-      fabric, setting, [] { return Result<compressors::Compression>(uncompressed()); },
+      fabric, setting, [] { return Result<compressors::Compression>(halves()); },
       [&](collectives::Fabric&) { return links[std::min(course.measurements++, links.size() - 1)]; },
       [&now] { return now; });
   std::vector<std::vector<Route>> seen;
@@ -72,7 +74,8 @@ Course train(collectives::Fabric& fabric, const std::vector<GroupLinks>& links, 
     if (std::ranges::find(seen, routes) == seen.end()) seen.push_back(routes);
     const auto nth = static_cast<std::size_t>(std::ranges::find(seen, routes) - seen.begin());
     course.followed.push_back(nth);
-    const double seconds = seconds_of(step, nth);
+    course.forms.push_back(routes.front().form);
+    const double seconds = seconds_of(step, nth, routes.front().form);
     now += std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds));
     EXPECT_TRUE(plan.before({.number = step + 1}, seconds / 2));
   }
@@ -96,8 +99,9 @@ constexpr std::uint64_t measured_again_by = 1200;  ///< 16 windows of 64 steps l
 constexpr double usual_seconds = 0.010;
 
 TEST(AutoPlanTrials, ThePlanWithTheShortestStepsIsFollowed) {
-  const auto course = train_all(
-      {far}, trials_end, [](std::uint64_t, std::size_t nth) { return nth == 2 ? 0.4 * usual_seconds : usual_seconds; });
+  const auto course = train_all({far}, trials_end, [](std::uint64_t, std::size_t nth, Form) {
+    return nth == 2 ? 0.4 * usual_seconds : usual_seconds;
+  });
   EXPECT_EQ(course.followed.back(), 2u);
   const auto& last = course.plans.back();
   EXPECT_TRUE(last.reason.starts_with("the fastest of ")) << last.reason;
@@ -109,18 +113,18 @@ TEST(AutoPlanTrials, ThePlanWithTheShortestStepsIsFollowed) {
 }
 
 TEST(AutoPlanTrials, OfPlansThatAreAboutAsFastTheModelsFirstIsFollowed) {
-  const auto course = train_all({far}, trials_end, [](std::uint64_t, std::size_t nth) {
+  const auto course = train_all({far}, trials_end, [](std::uint64_t, std::size_t nth, Form) {
     return nth == 0 ? usual_seconds : 0.98 * usual_seconds;
   });
   EXPECT_EQ(course.followed.back(), 0u);
   EXPECT_GT(std::ranges::max(course.followed), 1u) << "others were tried";
 }
 
-/// The first plan is the fastest, until all is measured again. Then the model promises much of others, whose steps take
-/// `then` of the time of the first one's.
+/// Plans in float32 are the fastest, until all is measured again. Then the model promises twice as much of those with
+/// half as many bytes, whose steps take `then` of the time.
 Course measured_again(double then) {
-  return train_all({far, narrow}, measured_again_by, [then](std::uint64_t step, std::size_t nth) {
-    if (nth == 0) return usual_seconds;
+  return train_all({far, narrow}, measured_again_by, [then](std::uint64_t step, std::size_t, Form form) {
+    if (form == Form::float32) return usual_seconds;
     return (step < trials_end ? 2 : then) * usual_seconds;
   });
 }
@@ -133,22 +137,22 @@ TEST(AutoPlanTrials, MeasuredAgainAPlanThatIsAboutAsFastStays) {
   const auto course = measured_again(0.98);
   EXPECT_EQ(course.measurements, 2u);
   EXPECT_TRUE(std::ranges::any_of(course.plans, tried_after_measuring));
-  EXPECT_EQ(course.followed[trials_end], 0u);
-  EXPECT_EQ(course.followed.back(), 0u);
+  EXPECT_EQ(course.forms[trials_end], Form::float32);
+  EXPECT_EQ(course.followed.back(), course.followed[trials_end]);
 }
 
 TEST(AutoPlanTrials, MeasuredAgainAPlanThatIsSlowerGives) {
   const auto course = measured_again(0.7);
   EXPECT_EQ(course.measurements, 2u);
-  EXPECT_EQ(course.followed[trials_end], 0u);
-  EXPECT_NE(course.followed.back(), 0u);
+  EXPECT_EQ(course.forms[trials_end], Form::float32);
+  EXPECT_NE(course.forms.back(), Form::float32);
 }
 
 TEST(AutoPlanTrials, StepsThatBecomeMuchSlowerAreMeasuredAgainSoon) {
   constexpr std::uint64_t steps = trials_end + 4 * 64;
-  const auto as_they_were = train_all({far}, steps, [](std::uint64_t, std::size_t) { return usual_seconds; });
+  const auto as_they_were = train_all({far}, steps, [](std::uint64_t, std::size_t, Form) { return usual_seconds; });
   EXPECT_EQ(as_they_were.measurements, 1u);
-  const auto slower = train_all({far}, steps, [](std::uint64_t step, std::size_t) {
+  const auto slower = train_all({far}, steps, [](std::uint64_t step, std::size_t, Form) {
     return step < trials_end ? usual_seconds : 2 * usual_seconds;
   });
   EXPECT_EQ(slower.measurements, 2u);
