@@ -144,7 +144,7 @@ TEST(Disagreement, IsFoundBeforeTheFirstStepAndNamed) {
       ASSERT_FALSE(joined[rank]) << rank;
       EXPECT_EQ(joined[rank].error().code, Errc::conflict);
       const std::string message = joined[rank].error().message();
-      EXPECT_TRUE(message.ends_with("of rank 1 differ from those of rank 0")) << message;
+      EXPECT_TRUE(message.ends_with("of rank 1 differ from those of rank 0 (conflict)")) << message;
     }
   }
 }
