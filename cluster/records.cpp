@@ -92,7 +92,6 @@ std::string_view to_string(Severity severity) { return name_of(severities, sever
 std::string_view to_string(MetricAxis axis) { return name_of(axes, axis); }
 std::optional<MetricAxis> metric_axis(std::string_view name) { return parse<MetricAxis>(axes, name); }
 std::string_view to_string(StreamKind kind) { return name_of(stream_kinds, kind); }
-std::optional<StreamKind> stream_kind(std::string_view name) { return parse<StreamKind>(stream_kinds, name); }
 
 double booked_of(const NodeRecord& node, const GpuRecord& gpu) {
   double booked = 0;

@@ -282,7 +282,6 @@ enum class StreamKind : std::uint8_t {
   node_removed,
 };
 std::string_view to_string(StreamKind kind);
-std::optional<StreamKind> stream_kind(std::string_view name);
 struct StreamItem {
   /// The SSE id: grows by one for every item kept in the store, survives restarts. 0 = transient, never replayed.
   std::uint64_t sequence = 0;

@@ -36,8 +36,8 @@ function measure(head: MockHead, index: number, step: number): number {
 }
 
 async function expectAllLive(head: MockHead, tabs: readonly Page[], step: number, from = 0): Promise<void> {
-  // What is published before the stream carries a topic is told to nobody. Nor is what goes to a stream that is just
-  // being replaced, since one more tab has come, by one that has no place yet to go on from.
+  // What is published before a stream carries a topic is told to nobody who follows it; each further tab has a new
+  // stream in place of the one before.
   const followed = tabs.map((_, index) => `job:${jobs[from + index]}`);
   await expect.poll(() => head.follows(...followed), 'one stream for all of these tabs').toBe(true);
   for (const [index, tab] of tabs.entries()) {
@@ -80,7 +80,7 @@ test('eight tabs: each is live, over one stream, and everything else answers', a
 test('tabs: a broken connection goes on for all of them, without gap or repeat', async ({ page, address, head }) => {
   const tabs = await open(page, address, 2);
   await expectAllLive(head, tabs, steps + 1);
-  await ask(tabs); // both have read when the second one came
+  await ask(tabs); // what they have asked for before has come, too
   const reads = head.requests.filter((request) => request.includes('/metrics')).length;
   head.cut();
   for (const tab of tabs) await expect(tab.getByText('Disconnected', { exact: true })).toBeVisible();

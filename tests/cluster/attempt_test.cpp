@@ -215,6 +215,15 @@ TEST(Attempt, AnEvaluationOfTheFinalModelThatNeverEndsIsGivenUp) {
   EXPECT_EQ(cluster.job(id).state, JobState::stopped);
 }
 
+/// Asks the job to stop, and expects it to do so at that step, with a checkpoint.
+void expect_stop_at(FakeCluster& cluster, const std::string& id, std::uint64_t step) {
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::stopped);
+  EXPECT_EQ(ended.reason, "stopped on request at step " + std::to_string(step));
+  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(1));
+}
+
 TEST(Attempt, AStopWaitsForTheNextExchangeOfWorkersThatMakeSteps) {
   FakeCluster cluster;
   cluster.add_node("a", 2);
@@ -223,11 +232,7 @@ TEST(Attempt, AStopWaitsForTheNextExchangeOfWorkersThatMakeSteps) {
   cluster.script.period = 100;
   const auto id = cluster.submit_job(2, {{"training", {{"mode", "apart"}, {"params", {{"period", 100}}}}}});
   ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 3; }));
-  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
-  const auto ended = cluster.await_end(id);
-  EXPECT_EQ(ended.state, JobState::stopped);
-  EXPECT_EQ(ended.reason, "stopped on request at step 100");
-  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(1));
+  expect_stop_at(cluster, id, 100);
 }
 
 TEST(Attempt, AStopWaitsForAWishThatGoesFromNeighbourToNeighbour) {
@@ -238,11 +243,7 @@ TEST(Attempt, AStopWaitsForAWishThatGoesFromNeighbourToNeighbour) {
   cluster.script.period = 40;  // the farthest in a ring of 40 are 20 edges apart, and may be as many steps, too
   const auto id = cluster.submit_job(40, {{"training", {{"mode", "mixing"}}}});
   ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 3; }));
-  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
-  const auto ended = cluster.await_end(id);
-  EXPECT_EQ(ended.state, JobState::stopped);
-  EXPECT_EQ(ended.reason, "stopped on request at step 40");
-  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(1));
+  expect_stop_at(cluster, id, 40);
 }
 
 TEST(Attempt, AStopWaitsForStepsAsLongAsThoseBefore) {
@@ -254,11 +255,7 @@ TEST(Attempt, AStopWaitsForStepsAsLongAsThoseBefore) {
     const auto id = cluster.submit_job(2);
     ASSERT_TRUE(cluster.await_job(id, [&](const JobRecord& job) { return job.step == steps_before; }));
     cluster.simulation.pass(10s);
-    ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
-    const auto ended = cluster.await_end(id);
-    EXPECT_EQ(ended.state, JobState::stopped);
-    EXPECT_EQ(ended.reason, "stopped on request at step " + std::to_string(steps_before + 1));
-    EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(1));
+    expect_stop_at(cluster, id, steps_before + 1);
   }
 }
 
@@ -274,11 +271,7 @@ TEST(Attempt, AStopBeforeTheFirstReportOfAResumedJobWaitsForItsWorkers) {
   for (const auto& worker : cluster.simulation.run(cluster.head->workers(id)).value()) {
     EXPECT_EQ(worker.step, 5000u) << "that of the checkpoint";
   }
-  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
-  const auto ended = cluster.await_end(id);
-  EXPECT_EQ(ended.state, JobState::stopped);
-  EXPECT_EQ(ended.reason, "stopped on request at step 5010");
-  EXPECT_THAT(cluster.simulation.run(cluster.head->checkpoints(id)).value(), SizeIs(1));
+  expect_stop_at(cluster, id, 5010);
 }
 
 TEST(Attempt, AJobThatIsAskedToStopAndThenLosesAWorkerIsStopped) {
