@@ -35,6 +35,7 @@ class Serving final : public Role {
   std::uint64_t steps_total() const override { return server_->length.steps_total; }
   std::uint64_t parameters() const override { return server_->parameter_count(); }
   bool holds_model() const override { return server_->place.first(); }
+  const training::TrafficAccount* traffic() const override { return server_->traffic.get(); }
 
  private:
   const std::unique_ptr<Server> server_;

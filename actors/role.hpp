@@ -37,8 +37,8 @@ class Role {
   virtual bool holds_model() const = 0;
   /// Of what this rank sends.
   virtual training::WarmupLength warmup() const { return {}; }
-  /// Of the exchange of gradients, if there is one.
-  virtual const training::StepTrace* trace() const { return nullptr; }
+  /// What this rank has moved; nothing where nothing is exchanged.
+  virtual const training::TrafficAccount* traffic() const { return nullptr; }
 };
 
 /// Fails with: invalid_argument, not_found, malformed, io.

@@ -168,7 +168,7 @@ protocol::TrainingEnd Session::train() {
   Result<bool> finished = false;
   try {
     finished = role_->run(*this);
-    if (const auto* trace = role_->trace(); finished && trace != nullptr) traffic_.finish(*trace);
+    if (const auto* traffic = role_->traffic(); finished && traffic != nullptr) traffic_.finish(*traffic);
   } catch (const std::exception& thrown) {
     finished = training::error_of(thrown);
   }
@@ -209,8 +209,8 @@ Result<void> Session::step_done(const training::Replica& replica, const training
       traffic_.planned(std::move(*plan));
     }
   }
-  const auto* trace = replica.mode->trace(replica);
-  if (record.exchanged && trace != nullptr) traffic_.add(record.step, record.seconds, *trace);
+  const auto* traffic = replica.mode->traffic(replica);
+  if (record.exchanged && traffic != nullptr) traffic_.add(record.step, record.seconds, *traffic);
   steps_done_ = record.step;
   const std::uint64_t before = record.step - record.steps;
   checkpoint_due_ = checkpoint_due_ || checkpoint_due(before, record.step);
@@ -237,7 +237,12 @@ bool Session::evaluation_due(std::uint64_t before, std::uint64_t now) const {
 Result<void> Session::served(const training::ServedRecord& record) {
   metrics_->add(record, group_->traffic());
   steps_done_ = record.step;
+  if (const auto* traffic = role_->traffic()) traffic_.add(record.step, record.wait_seconds, *traffic);
   return {};
+}
+
+void Session::granted(std::uint64_t step) {
+  if (const auto* traffic = role_->traffic()) traffic_.add(step, /*seconds=*/0, *traffic);
 }
 
 Result<void> Session::keep(std::uint64_t step, Bytes share) {

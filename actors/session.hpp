@@ -74,6 +74,7 @@ class Session final : public training::Progress {
   Result<void> keep(std::uint64_t step, Bytes share) override;
   Result<void> evaluate(std::uint64_t step, Bytes model) override;
   Result<void> served(const training::ServedRecord& record) override;
+  void granted(std::uint64_t step) override;
 
  private:
   bool checkpoint_due(std::uint64_t before, std::uint64_t now) const;

@@ -2,11 +2,13 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/errc.hpp"
 #include "protocol/checkpoint.hpp"
+#include "training/exchange/traffic_account.hpp"
 #include "training/job_parts.hpp"
 #include "training/state_server/state_server.hpp"
 #include "training/tensor_file.hpp"
@@ -45,6 +47,7 @@ class Granting final : public Role {
 
   Result<void> join(collectives::Fabric& group) override {
     group_ = &group;
+    traffic_.emplace(group);
     return training::expect_same_settings(group, spec_);
   }
 
@@ -57,6 +60,7 @@ class Granting final : public Role {
       const auto left = server.serve();
       if (!left) return left.error();
       const auto before = std::exchange(step_, server.job_step());
+      progress.granted(step_);
       const bool due = *left || training::is_due(spec_.checkpoint_every_steps, before, step_);
       if (auto kept = due ? keep(progress) : Result<void>(); !kept) return kept.error();
       if (*left) return server.finished();
@@ -67,6 +71,7 @@ class Granting final : public Role {
   std::uint64_t steps_total() const override { return 0; }  // the workers know
   std::uint64_t parameters() const override { return 0; }
   bool holds_model() const override { return false; }
+  const training::TrafficAccount* traffic() const override { return traffic_ ? &*traffic_ : nullptr; }
 
  private:
   Result<void> keep(training::Progress& progress) const {
@@ -78,6 +83,7 @@ class Granting final : public Role {
   const protocol::JobSpec spec_;
   const std::uint32_t workers_;
   collectives::Fabric* group_ = nullptr;
+  std::optional<training::GroupTraffic> traffic_;  ///< from join() on
   std::uint64_t step_ = 0;
 };
 

@@ -11,30 +11,32 @@ namespace {
 /// More steps than this in a second are sampled as if they were fewer.
 constexpr double rate_max = 1e9;
 
-protocol::StepTimeline timeline_of(const training::StepTrace& trace, std::uint64_t step, double seconds) {
-  auto timeline = trace.timeline();
-  timeline.step = step;
-  timeline.seconds = seconds;
+std::optional<protocol::StepTimeline> timeline_of(const training::TrafficAccount& account, std::uint64_t step,
+                                                  double seconds) {
+  auto timeline = account.last_step();
+  if (!timeline) return std::nullopt;
+  timeline->step = step;
+  timeline->seconds = seconds;
   return timeline;
 }
 
 }  // namespace
 
-void TrafficLog::add(std::uint64_t step, double seconds, const training::StepTrace& trace, Time now) {
+void TrafficLog::add(std::uint64_t step, double seconds, const training::TrafficAccount& account, Time now) {
   if (!begin_) begin_ = now - std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds));
   ++steps_;
   step_ = step;
   seconds_ = seconds;
   if (steps_ > 1 && seconds > slowest_seconds_) {  // the first step also makes buffers and connections
     slowest_seconds_ = seconds;
-    auto timeline = timeline_of(trace, step, seconds);
+    auto timeline = timeline_of(account, step, seconds);
     const std::lock_guard lock(mutex_);
     slowest_ = std::move(timeline);
   }
   const double elapsed = std::chrono::duration<double>(now - *begin_).count();
   const double rate = elapsed > 0 ? std::min(rate_max, static_cast<double>(steps_) / elapsed) : rate_max;
   const auto stride = std::bit_ceil(static_cast<std::uint64_t>(std::ceil(rate)));
-  if (steps_ % stride == 0) sample(trace);
+  if (steps_ % stride == 0) sample(account);
 }
 
 void TrafficLog::planned(protocol::ExchangePlan plan) {
@@ -43,13 +45,13 @@ void TrafficLog::planned(protocol::ExchangePlan plan) {
   plans_.push_back(std::move(plan));
 }
 
-void TrafficLog::finish(const training::StepTrace& trace) {
-  if (steps_ > 0) sample(trace);
+void TrafficLog::finish(const training::TrafficAccount& account) {
+  if (steps_ > 0) sample(account);
 }
 
-void TrafficLog::sample(const training::StepTrace& trace) {
+void TrafficLog::sample(const training::TrafficAccount& account) {
   protocol::TrafficReport report{
-      .totals = trace.totals(), .sampled = timeline_of(trace, step_, seconds_), .slowest = {}, .plans = {}};
+      .totals = account.totals(), .sampled = timeline_of(account, step_, seconds_), .slowest = {}, .plans = {}};
   report.totals.step = step_;
   const std::lock_guard lock(mutex_);
   report_ = std::move(report);

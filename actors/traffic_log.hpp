@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "protocol/traffic.hpp"
-#include "training/exchange/step_trace.hpp"
+#include "training/exchange/traffic_account.hpp"
 
 namespace weir::actors {
 
@@ -20,20 +20,20 @@ class TrafficLog {
   using Time = std::chrono::steady_clock::time_point;
 
   /// The step with this number has ended, after `seconds`, at `now`.
-  void add(std::uint64_t step, double seconds, const training::StepTrace& trace,
+  void add(std::uint64_t step, double seconds, const training::TrafficAccount& account,
            Time now = std::chrono::steady_clock::now());
 
   /// Gradients travel in another way from now on.
   void planned(protocol::ExchangePlan plan);
 
-  /// No step follows: what the last one moved is reported too. The trace is that of the last step.
-  void finish(const training::StepTrace& trace);
+  /// No step follows: what the last one moved is reported too.
+  void finish(const training::TrafficAccount& account);
 
   /// Removes and returns the newest report, if there is one that was not taken yet; the caller must deliver it.
   std::optional<protocol::TrafficReport> take();
 
  private:
-  void sample(const training::StepTrace& trace);
+  void sample(const training::TrafficAccount& account);
 
   // Used by the compute thread.
   std::optional<Time> begin_;

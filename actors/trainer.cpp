@@ -62,7 +62,7 @@ class Worker final : public Role {
   std::uint64_t parameters() const override { return replica_->parameter_count(); }
   bool holds_model() const override { return replica_->rank == 0 && !replica_->served(); }
   training::WarmupLength warmup() const override { return replica_->warmup(); }
-  const training::StepTrace* trace() const override { return replica_->mode->trace(*replica_); }
+  const training::TrafficAccount* traffic() const override { return replica_->mode->traffic(*replica_); }
 
  private:
   const std::unique_ptr<training::Replica> replica_;

@@ -71,6 +71,8 @@ class Progress {
   virtual Result<void> evaluate(std::uint64_t /*step*/, Bytes /*model*/) { return {}; }
   /// Called on every server after each step.
   virtual Result<void> served(const ServedRecord& /*record*/) { return {}; }
+  /// Called on a state server when the workers are in another step of the job, or have left.
+  virtual void granted(std::uint64_t /*step*/) {}
 };
 
 }  // namespace weir::training

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "collectives/transports/in_process.hpp"
+#include "training/exchange/step_trace.hpp"
 
 namespace weir::actors {
 namespace {
@@ -120,6 +121,18 @@ TEST_F(TrafficLogTest, OfManyPlansTheLatestAreReported) {
   ASSERT_EQ(last_->plans.size(), most);
   EXPECT_EQ(last_->plans.front().step, 3U);
   EXPECT_EQ(last_->plans.back().step, most + 2);
+}
+
+TEST_F(TrafficLogTest, WithoutBucketsTheTotalsAreReportedAlone) {
+  const training::GroupTraffic of_server(*group_[0]);
+  log_.add(7, 0.5, of_server, now_);
+  now_ += 2s;
+  log_.add(8, 1.5, of_server, now_);
+  const auto report = log_.take();
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->totals.step, 8U);
+  EXPECT_FALSE(report->sampled);
+  EXPECT_FALSE(report->slowest);
 }
 
 TEST_F(TrafficLogTest, WithoutAStepThereIsNothing) {

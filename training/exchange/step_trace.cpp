@@ -1,8 +1,6 @@
 #include "training/exchange/step_trace.hpp"
 
 #include <algorithm>
-#include <numeric>
-#include <string>
 #include <utility>
 
 namespace weir::training {
@@ -27,8 +25,6 @@ ByteCounts counts(const collectives::Traffic& traffic) { return {traffic.sent_by
 ByteCounts difference(const ByteCounts& all, const ByteCounts& part) {
   return {all.sent - part.sent, all.received - part.received};
 }
-
-std::uint64_t all_of(const ByteCounts& bytes) { return bytes.sent + bytes.received; }
 
 /// `share` is at most 1.
 ByteCounts part_of(const ByteCounts& whole, double share) {
@@ -150,35 +146,14 @@ StepTimeline StepTrace::timeline() const {
 TrafficTotals StepTrace::totals() const {
   TrafficTotals totals;
   ByteCounts all;
-  for (std::uint32_t rank = 0; rank < fabric_.size(); ++rank) {
-    if (rank == fabric_.rank()) continue;
-    const ByteCounts bytes = counts(fabric_.traffic_with(rank));
-    if (all_of(bytes) > 0) totals.links.push_back({rank, bytes});
-    all += bytes;
-  }
   for (std::size_t part = 0; part < parts_.size(); ++part) {
-    if (all_of(parts_[part]) == 0) continue;
+    if (parts_[part] == ByteCounts()) continue;
     totals.phases.push_back({protocol::part_name(static_cast<std::uint32_t>(part)), parts_[part]});
-    all = difference(all, parts_[part]);
+    all += parts_[part];
   }
-  totals.phases.push_back({"other", all});
-  add_tensors(totals);
+  count_links(totals, fabric_);
+  count_tensors(totals, parameters_, tensors_, all);
   return totals;
-}
-
-void StepTrace::add_tensors(TrafficTotals& totals) const {
-  std::vector<std::uint32_t> order(tensors_.size());
-  std::iota(order.begin(), order.end(), 0U);
-  const auto shown = order.begin() + static_cast<std::ptrdiff_t>(std::min(order.size(), TrafficTotals::tensors_max));
-  std::partial_sort(order.begin(), shown, order.end(), [this](std::uint32_t a, std::uint32_t b) {
-    return std::pair(all_of(tensors_[b]), a) < std::pair(all_of(tensors_[a]), b);
-  });
-  for (const auto& part : parts_) totals.rest += part;
-  for (auto p = order.begin(); p != shown; ++p) {
-    if (all_of(tensors_[*p]) == 0) break;
-    totals.tensors.push_back({parameters_[*p].name.substr(0, TrafficTotals::name_bytes_max), tensors_[*p]});
-    totals.rest = difference(totals.rest, tensors_[*p]);
-  }
 }
 
 }  // namespace weir::training

@@ -4,12 +4,14 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "collectives/fabric.hpp"
 #include "protocol/traffic.hpp"
 #include "training/exchange/bucket_round.hpp"
+#include "training/exchange/traffic_account.hpp"
 
 namespace weir::training {
 
@@ -26,7 +28,7 @@ struct PhaseTimes {
 ///
 /// Owned by the Exchange. The task of a bucket notes its spans, on the loop's thread or on a codec thread, one at a
 /// time. The results may be read when no step is under way. Notes take no memory that was not reserved at the start.
-class StepTrace {
+class StepTrace final : public TrafficAccount {
  public:
   /// `parameters` and `fabric` must outlive this object.
   StepTrace(collectives::Fabric& fabric, std::span<const NamedTensor> parameters, std::size_t buckets);
@@ -77,8 +79,8 @@ class StepTrace {
   /// The spans of the step. Its number and length are left to the caller.
   protocol::StepTimeline timeline() const;
 
-  /// All bytes since the construction of the fabric. The step is left to the caller.
-  protocol::TrafficTotals totals() const;
+  protocol::TrafficTotals totals() const override;
+  std::optional<protocol::StepTimeline> last_step() const override { return timeline(); }
 
  private:
   struct OfBucket {
@@ -91,7 +93,6 @@ class StepTrace {
   void add(protocol::BucketSpan span);
   void add_wire(protocol::BucketSpan span, const BucketRound::Load& load);
   void share(const protocol::ByteCounts& moved, const BucketRound::Load& load);
-  void add_tensors(protocol::TrafficTotals& totals) const;
 
   collectives::Fabric& fabric_;
   const std::span<const NamedTensor> parameters_;

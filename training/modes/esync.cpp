@@ -215,8 +215,12 @@ Result<void> ESync::join(Replica& replica, collectives::Fabric& fabric) {
     }
     grants_ = std::move(client);
   }
-  return Mode::join(replica, fabric);
+  if (auto joined = Mode::join(replica, fabric); !joined) return joined;
+  traffic_.emplace(fabric, &replica.exchange->trace());
+  return {};
 }
+
+const TrafficAccount* ESync::traffic(const Replica&) const { return traffic_ ? &*traffic_ : nullptr; }
 
 Result<bool> ESync::train(Replica& replica, Progress& progress) {
   Training training(*this, replica);

@@ -126,6 +126,6 @@ Result<void> Gossip::restore(Replica& replica, std::span<const NamedTensor> comm
   return {};
 }
 
-const StepTrace* Gossip::trace(const Replica&) const { return &mixing_->trace(); }
+const TrafficAccount* Gossip::traffic(const Replica&) const { return mixing_ ? &mixing_->trace() : nullptr; }
 
 }  // namespace weir::training

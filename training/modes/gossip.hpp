@@ -52,7 +52,7 @@ class Gossip final : public Mode {
   ModeState save() const override;
   Result<void> restore(Replica& replica, std::span<const NamedTensor> common,
                        std::span<const NamedTensor> own) override;
-  const StepTrace* trace(const Replica& replica) const override;
+  const TrafficAccount* traffic(const Replica& replica) const override;
 
   Exchanged exchanges() const override { return type_exchanges; }
   bool own_models() const override { return true; }

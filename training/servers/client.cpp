@@ -39,6 +39,7 @@ Client::Client(Model& model, const compressors::Compression& compression, collec
       first_server_(setting.coding.workers),
       sends_buffers_(setting.evaluates),
       coder_(compression, setting.coding),
+      traffic_(fabric, parameters_),
       messenger_(fabric, {.bytes_max = message_bytes_max(model)}),
       clock_(clock),
       awaited_(setting.servers, false) {}
@@ -57,10 +58,13 @@ Result<Client::Times> Client::push(std::span<const at::Tensor> gradients, double
       const auto& [name, tensor] = parameters_[i];
       const at::Tensor gradient =
           gradients[i].defined() ? on_host(gradients[i]).contiguous() : at::zeros(tensor.sizes(), at::kFloat);
+      const auto before = body.size();
       auto written = coder_.write_gradient(i, gradient, turn(learning_rate, false), body);
       if (!written) return written.error().within("gradient of " + name);
+      traffic_.tensor_sent(i, body.size() - before);
     }
     if (buffers > 0) append_buffers(model_, body);
+    traffic_.push_sent(body.size());
     messenger_.send(first_server_ + server, subject(Kind::push, clock_), std::move(body));
     awaited_[server] = true;
   }
@@ -96,11 +100,14 @@ Result<void> Client::take_answer(const Messenger::Message& message, double learn
   for (const auto i : parts_[server]) {
     at::Tensor parameter = parameters_[i].tensor.detach();
     at::Tensor values = on_host(parameter);
+    const auto before = body.left();
     auto read = coder_.read_difference(body, i, turn(learning_rate, true), values);
     if (read && !parameter.is_cpu()) parameter.copy_(values);
     if (!read) return read.error().within("parameter " + parameters_[i].name);
+    traffic_.tensor_received(i, before - body.left());
   }
   if (auto end = body.end(); !end) return end;
+  traffic_.answer_received(message.body.size());
   awaited_[server] = false;
   if (server != 0) return {};
   if (answer->version < version_) return Error{Errc::malformed, "it is about an older version than the last one"};

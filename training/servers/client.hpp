@@ -10,6 +10,7 @@
 #include "training/models/model.hpp"
 #include "training/servers/messages.hpp"
 #include "training/servers/messenger.hpp"
+#include "training/servers/push_traffic.hpp"
 #include "training/servers/tensor_coder.hpp"
 
 namespace weir::training::servers {
@@ -52,7 +53,8 @@ class Client {
   void abort(const Error& cause) { fabric_.abort(cause); }
 
   std::uint64_t clock() const { return clock_; }
-  std::uint64_t step() const { return step_; }  ///< of the job, as the first server has said it last
+  std::uint64_t step() const { return step_; }             ///< of the job, as the first server has said it last
+  const PushTraffic& traffic() const { return traffic_; }  ///< not while a push is under way
 
  private:
   Result<void> take_answer(const Messenger::Message& message, double learning_rate);
@@ -67,6 +69,7 @@ class Client {
   const std::uint32_t first_server_;
   const bool sends_buffers_;
   TensorCoder coder_;
+  PushTraffic traffic_;
   Messenger messenger_;
   std::uint64_t clock_;
   std::uint64_t version_ = 0;

@@ -57,7 +57,6 @@ Result<StepRecord> step(Client& client, Replica& replica, Passes& passes) {
   StepRecord record{.step = replica.step,
                     .loss = *loss,
                     .samples = client.dropped() ? 0 : replica.spec.training.samples_per_step(),
-                    .exchanged = false,
                     .settled = false,
                     .seconds = seconds_since(start),
                     .times = {.encode = times->encode, .exchange = times->wait, .decode = times->decode, .wait = 0},
@@ -94,6 +93,8 @@ Result<void> ServedMode::join(Replica& replica, collectives::Fabric& fabric) {
   client_ = std::make_unique<Client>(*replica.model, replica.compression(), fabric, setting, pushes_);
   return {};
 }
+
+const TrafficAccount* ServedMode::traffic(const Replica&) const { return client_ ? &client_->traffic() : nullptr; }
 
 ModeState ServedMode::save() const { return {.own = {saved_counts(std::array{client_ ? client_->clock() : pushes_})}}; }
 

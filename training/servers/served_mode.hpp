@@ -26,6 +26,7 @@ class ServedMode : public Mode {
                      const compressors::Compression& compression) const final;
   Result<void> join(Replica& replica, collectives::Fabric& fabric) final;
   bool own_models() const final { return true; }
+  const TrafficAccount* traffic(const Replica& replica) const final;
   ModeState save() const final;
   Result<void> restore(Replica& replica, std::span<const NamedTensor> common, std::span<const NamedTensor> own) final;
 

@@ -16,6 +16,7 @@
 #include "training/modes/mode.hpp"
 #include "training/progress.hpp"
 #include "training/schedules/schedule.hpp"
+#include "training/servers/push_traffic.hpp"
 #include "training/servers/shard.hpp"
 
 namespace weir::training::servers {
@@ -77,6 +78,7 @@ class Server {
   std::vector<std::vector<std::uint32_t>> parts;  ///< by server: its tensors
   std::unique_ptr<Shard> shard;
   Counts counts;
+  std::unique_ptr<PushTraffic> traffic;  ///< from join() on
 
  private:
   Server(const protocol::JobSpec& job, const Place& own) : spec(job), place(own) {}

@@ -104,6 +104,8 @@ Result<void> Serving::take_push(Messenger::Message message) {
                        std::to_string(push->step) + ", which there is not");
   }
   ++clock;
+  count_answer(client);
+  server_.traffic->push_received(message.body.size());
   client.push = *push;
   client.held = std::move(message);
   if (first() && push->buffers > 0) {
@@ -121,6 +123,7 @@ Result<void> Serving::take_halted(const Messenger::Message& message) {
   Client& client = clients_[message.from];
   if (client.halted || client.held) return out_of_turn("it has halted before, or its push is not answered");
   client.halted = true;
+  count_answer(client);
   if (first()) {
     if (!halting_) return out_of_turn("nobody has asked for it");
     if (auto kept = buffers_.take(message.from, message.body, *server_.model); !kept) return kept;
@@ -229,12 +232,14 @@ Result<void> Serving::apply(const std::vector<std::uint32_t>& workers) {
     Client& client = clients_[worker];
     Reader body(client.held->body);
     if (auto header = body.push(); !header) return header.error();
-    pushes.push_back({turn_of(worker, false), body});
+    pushes.push_back({.turn = turn_of(worker, false), .tensors = body});
   }
   const double share = static_cast<double>(workers.size()) / server_.pushes_per_step;
   auto applied = server_.shard->apply(pushes, share * server_.rate_at(server_.step()), *rule_);
   if (!applied) return applied;
+  const auto& own = server_.shard->indices();
   for (std::size_t i = 0; i < workers.size(); ++i) {
+    for (std::size_t t = 0; t < own.size(); ++t) server_.traffic->tensor_received(own[t], pushes[i].bytes[t]);
     const std::uint64_t buffers = first() ? clients_[workers[i]].push.buffers : 0;
     if (pushes[i].tensors.left() != buffers) {
       return Error{Errc::malformed, "the push of rank " + std::to_string(workers[i]) + " has other tensors: " +
@@ -271,13 +276,22 @@ Result<void> Serving::answer(std::uint32_t worker, bool dropped) {
                      .version = server_.counts.version,
                      .step = std::min(server_.step(), server_.length.steps_total),
                      .flags = (halting_ ? Answer::halt : 0) | (dropped ? Answer::dropped : 0)});
-  if (auto written = server_.shard->answer(turn_of(worker, true), body); !written) {
-    return written.error().within("the answer to rank " + std::to_string(worker));
-  }
+  auto written = server_.shard->answer(turn_of(worker, true), body);
+  if (!written) return written.error().within("the answer to rank " + std::to_string(worker));
+  client.answered = Answered{.body_bytes = body.size(), .tensor_bytes = std::move(*written)};
   messenger_.send(worker, subject(Kind::answer, server_.counts.version), std::move(body));
   server_.counts.answered_at[worker] = server_.counts.version;
   client.held.reset();
   return {};
+}
+
+/// The worker has sent something since it was answered.
+void Serving::count_answer(Client& client) {
+  const auto answered = std::exchange(client.answered, std::nullopt);
+  if (!answered) return;
+  const auto& own = server_.shard->indices();
+  for (std::size_t t = 0; t < own.size(); ++t) server_.traffic->tensor_sent(own[t], answered->tensor_bytes[t]);
+  server_.traffic->answer_sent(answered->body_bytes);
 }
 
 void Serving::tell(const Decision& decision) {

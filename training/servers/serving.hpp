@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -30,10 +31,16 @@ class Serving {
   Result<bool> run();
 
  private:
+  /// An answer that was sent.
+  struct Answered {
+    std::size_t body_bytes = 0;
+    std::vector<std::size_t> tensor_bytes;  ///< of each tensor of the server
+  };
   /// Of a worker.
   struct Client {
     std::optional<Messenger::Message> held;  ///< its push, until it is answered
     Push push;                               ///< of that
+    std::optional<Answered> answered;        ///< the last one, until what the worker sends next says that it has it
     bool halted = false;
   };
 
@@ -46,6 +53,7 @@ class Serving {
   Result<void> carry_out(const std::vector<Decision>& decisions);
   Result<void> apply(const std::vector<std::uint32_t>& workers);
   Result<void> answer(std::uint32_t worker, bool dropped);
+  void count_answer(Client& client);
   void tell(const Decision& decision);
   void tell(Kind kind, std::span<const std::uint32_t> workers);
   Result<void> record(const std::vector<std::uint32_t>& workers);

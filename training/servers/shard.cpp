@@ -44,8 +44,10 @@ Result<void> Shard::apply(std::span<Pushed> pushes, double learning_rate, const 
     if (auto restarted = restart(mean, /*sparse=*/false); !restarted) return restarted;
     for (auto& push : pushes) {
       const bool fresh = &push == &pushes.front();
+      const auto before = push.tensors.left();
       auto read = coder_.read_gradient(push.tensors, own_[i], push.turn, weight, fresh, mean);
       if (!read) return of(read.error(), i, push.turn.worker);
+      push.bytes.push_back(before - push.tensors.left());
       for (auto& pushed : pushed_) pushed[i] += *read;
       // At every one, so that it is known whose it was. (What is there before it was finite.)
       const auto values = compressors::flat(std::as_const(mean.tensor));
@@ -61,15 +63,18 @@ Result<void> Shard::apply(std::span<Pushed> pushes, double learning_rate, const 
   return {};
 }
 
-Result<void> Shard::answer(const Turn& turn, Bytes& out) {
+Result<std::vector<std::size_t>> Shard::answer(const Turn& turn, Bytes& out) {
   const at::NoGradGuard no_grad;
+  std::vector<std::size_t> bytes;
   for (std::size_t i = 0; i < own_.size(); ++i) {
     const std::uint64_t pushed = std::exchange(pushed_[turn.worker][i], 0);
+    const auto before = out.size();
     auto written =
         coder_.write_difference(own_[i], own_tensors_[i].tensor.detach(), copies_[turn.worker][i], turn, pushed, out);
     if (!written) return written.error().within("parameter " + own_tensors_[i].name);
+    bytes.push_back(out.size() - before);
   }
-  return {};
+  return bytes;
 }
 
 std::vector<NamedTensor> Shard::copies_of(std::uint32_t worker) const {

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -22,6 +23,7 @@ class Shard {
   struct Pushed {
     Turn turn;
     Reader tensors;
+    std::vector<std::size_t> bytes = {};  ///< of each owned tensor, as far as they are read
   };
 
   /// `parameters`: all of the model, which the optimizer changes. `own`: which of them this server owns.
@@ -32,8 +34,9 @@ class Shard {
   /// malformed, unsupported; names rank and tensor. The model is then unchanged.
   Result<void> apply(std::span<Pushed> pushes, double learning_rate, const PushRule& rule);
 
-  /// Appends what `turn.worker` lacks of the model, all that compression lets through.
-  Result<void> answer(const Turn& turn, Bytes& out);
+  /// Appends what `turn.worker` lacks of the model, all that compression lets through. Returns the bytes of each owned
+  /// tensor.
+  Result<std::vector<std::size_t>> answer(const Turn& turn, Bytes& out);
 
   /// The tensors that are owned, in the order of the model. They alias the live ones.
   const std::vector<NamedTensor>& tensors() const { return own_tensors_; }
