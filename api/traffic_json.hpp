@@ -8,7 +8,7 @@
 
 namespace weir::api {
 
-/// The answer of GET /api/v1/jobs/{id}/traffic: what the workers of a job have exchanged, each and all together.
+/// The answer of GET /api/v1/jobs/{id}/traffic: what the processes of a job have exchanged, each and all together.
 nlohmann::json traffic_json(const std::string& job_id, std::span<const cluster::WorkerTraffic> workers);
 
 }  // namespace weir::api

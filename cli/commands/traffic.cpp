@@ -1,3 +1,4 @@
+#include <cstdint>
 #include <nlohmann/json.hpp>
 
 #include "cli/api.hpp"
@@ -31,6 +32,15 @@ std::string bytes_cell(const nlohmann::json& object, const char* name) {
 
 void add_row(Table& table, std::string kind, std::string name, const nlohmann::json& counts) {
   table.add({std::move(kind), std::move(name), bytes_cell(counts, "bytes_sent"), bytes_cell(counts, "bytes_received")});
+}
+
+/// A worker, as most are, by its number; another process by its name.
+std::string rank_cell(const Result<protocol::RoleGroups>& groups, const nlohmann::json& rank) {
+  if (groups && rank.is_number_unsigned() && rank.get<std::uint64_t>() < protocol::members_of(*groups)) {
+    const auto [role, number] = protocol::role_of_rank(*groups, rank.get<std::uint32_t>());
+    if (role != protocol::Role::worker) return protocol::process_name(role, number);
+  }
+  return value_text(rank);
 }
 
 std::string seconds_cell(const nlohmann::json& object, const char* name) {
@@ -70,15 +80,10 @@ int traffic(const Settings& settings, const Traffic& options) {
   auto job = api.get(job_path(options.id));
   if (!job) return complain(job.error());
   const auto groups = protocol::read_groups(member(*job, "spec"));
-  if (groups && protocol::count_of(*groups, protocol::Role::server) > 0) {
-    say("The workers of this job exchange with its servers: what went over which link is not recorded. `weir job "
-        "metrics " +
-        options.id + " --name bytes_sent` has what each process has sent.");
-    return ExitCode::ok;
-  }
   Table table({"OF", "NAME", "SENT", "RECEIVED"});
   for (const nlohmann::json& link : member(*answer, "links")) {
-    add_row(table, "link", value_text(member(link, "from")) + " to " + value_text(member(link, "to")), link);
+    add_row(table, "link", rank_cell(groups, member(link, "from")) + " to " + rank_cell(groups, member(link, "to")),
+            link);
   }
   for (const nlohmann::json& phase : member(*answer, "phases")) add_row(table, "phase", text(phase, "name"), phase);
   for (const nlohmann::json& tensor : member(*answer, "tensors"))
@@ -120,7 +125,7 @@ int trace(const Settings& settings, const Trace& options) {
 void add_job_traffic(CLI::App& job, Choice& choice) {
   auto counted = std::make_shared<Traffic>();
   add_command(job, choice, "traffic",
-              "What a job's workers have sent each other since its last restart, by link, phase and tensor, and how",
+              "What a job's processes have sent each other since its last restart, by link, phase and tensor, and how",
               counted, traffic)
       ->add_option("id", counted->id, "The job's id")
       ->check(not_empty)

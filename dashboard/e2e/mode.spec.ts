@@ -154,11 +154,11 @@ test('servers are called so: in the table, the charts, the traffic and the logs'
   await page.getByLabel('each worker').check();
   await expect(chart(page, 'Traffic, cumulative').locator('.legend')).toContainText('server 1');
   await page.getByRole('link', { name: 'Traffic', exact: true }).click();
-  const matrix = page.getByRole('region', { name: 'Bytes from worker to worker' });
+  const matrix = page.getByRole('region', { name: 'Bytes by link' });
   await expect(matrix.getByRole('columnheader')).toHaveText(['from \\ to', '0', '1', 'server 0', 'server 1', 'all']);
   await expect(matrix.locator('td[title$=" bytes from worker 1 to server 0"]')).toHaveCount(1);
-  await page.getByRole('combobox', { name: /^Worker/ }).selectOption('server 1');
-  await expect(page.getByText(/^Step 312 of server 1, 20 ms/)).toBeVisible();
+  await expect(page.getByRole('heading', { name: 'By phase' })).toBeVisible();
+  await expect(page.getByRole('heading', { name: 'One step, by bucket' }), 'pushes have none').toHaveCount(0);
   await page.getByRole('link', { name: 'Logs', exact: true }).click();
   await page.getByLabel('Worker').selectOption('');
   await expect(page.locator('.log-rank').first()).toHaveText(/^(r[01]|s[01])$/);

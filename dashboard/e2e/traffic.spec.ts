@@ -9,7 +9,7 @@ test.beforeEach(async ({ page, address }) => {
 });
 
 test('traffic: who has sent how much to whom, in which phase, for which tensor', async ({ page }) => {
-  const matrix = page.getByRole('region', { name: 'Bytes from worker to worker' });
+  const matrix = page.getByRole('region', { name: 'Bytes by link' });
   await expect(matrix.getByRole('row')).toHaveCount(5);
   const cells = (row: number) => matrix.getByRole('row').nth(row).getByRole('cell').allTextContents();
   expect(await cells(1)).toEqual(['–', '312 kB', '–', '–', '312 kB']);

@@ -1,6 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import type { Trace } from '../api/types';
-import { byteRows, candidateRows, matrixMax, matrixOf, routeRows, secondsOf, stepOf } from './traffic';
+import {
+  byteRows,
+  candidateRows,
+  matrixMax,
+  matrixOf,
+  ranksWithBuckets,
+  routeRows,
+  secondsOf,
+  stepOf,
+} from './traffic';
 
 describe('matrixOf', () => {
   it('has what each has sent to each, and nothing on the diagonal', () => {
@@ -37,6 +46,25 @@ describe('matrixOf', () => {
 
   it('is empty without links', () => {
     expect(matrixOf({ links: [] })).toEqual({ ranks: [], cells: [], most: 0, left: 0 });
+  });
+});
+
+describe('ranksWithBuckets', () => {
+  const traffic = { workers: [{ worker: 0 }, { worker: 1 }, { worker: 2 }] };
+  const job = (last: 'worker' | 'server' | 'state_server') => [
+    { rank: 0, role: 'worker' as const },
+    { rank: 1, role: 'worker' as const },
+    { rank: 2, role: last },
+  ];
+
+  it('are those that train', () => {
+    expect(ranksWithBuckets(traffic, job('worker'))).toEqual([0, 1, 2]);
+    expect(ranksWithBuckets(traffic, job('state_server'))).toEqual([0, 1]);
+    expect(ranksWithBuckets(traffic, [])).toEqual([0, 1, 2]);
+  });
+
+  it('are none where workers push to servers', () => {
+    expect(ranksWithBuckets(traffic, job('server'))).toEqual([]);
   });
 });
 

@@ -1,5 +1,6 @@
 import type { ExchangePlan, Trace, TraceEvent, Traffic } from '../api/types';
 import { bytes, count, seconds } from '../format';
+import { byRole, type RankRole } from '../ranks';
 
 /** Who has sent how much to whom. */
 export interface Matrix {
@@ -36,6 +37,17 @@ export function matrixOf({ links }: Pick<Traffic, 'links'>): Matrix {
     most = Math.max(most, bytes ?? 0);
   }
   return { ranks, cells, most, left: moved.size - ranks.length };
+}
+
+/** The ranks whose steps have buckets: the workers, unless they push to servers. */
+export function ranksWithBuckets(
+  { workers }: { workers: readonly { worker: number }[] },
+  ranks: readonly RankRole[],
+): number[] {
+  const roles = byRole(ranks);
+  if (roles.has('server')) return [];
+  const stateServers = roles.get('state_server') ?? [];
+  return workers.map(({ worker }) => worker).filter((rank) => !stateServers.includes(rank));
 }
 
 /** A row of a table with bars. */

@@ -1,6 +1,6 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import { isTerminal, type Job } from '../api/types';
-import { byteRows, stepOf } from '../charts/traffic';
+import { byteRows, ranksWithBuckets, stepOf } from '../charts/traffic';
 import { getAt } from '../forms/pointer';
 import { bytes, count, seconds } from '../format';
 import { rankNames } from '../ranks';
@@ -20,7 +20,7 @@ const steps: readonly { value: TraceStep; label: string }[] = [
 
 const directions = ['Sent', 'Received'];
 
-/** What a job's workers have sent each other. Read again every two seconds while the job runs. */
+/** What a job's processes have sent each other. Read again every two seconds while the job runs. */
 export function JobTrafficView({ job }: { job: Job }) {
   const traffic = useMemo(() => new JobTraffic(job.id), [job.id]);
   const { query } = route.value;
@@ -43,6 +43,7 @@ export function JobTrafficView({ job }: { job: Job }) {
     );
   }
   const nameOf = rankNames(job.workers ?? [], 'worker');
+  const withBuckets = ranksWithBuckets(totals, job.workers ?? []);
   const rest = { name: 'the rest', ...totals.rest };
   return (
     <>
@@ -62,7 +63,9 @@ export function JobTrafficView({ job }: { job: Job }) {
           <Empty title="One worker has nobody to talk to" />
         )}
       </Card>
-      {(totals.plan !== null || awaitsPlan(job)) && <ExchangePlan plan={totals.plan} />}
+      {(totals.plan !== null || (withBuckets.length > 0 && awaitsPlan(job))) && (
+        <ExchangePlan plan={totals.plan} />
+      )}
       <div class="traffic-bars">
         <Card title="By phase">
           <Bars label="Bytes by phase" columns={['Phase', ...directions]} rows={byteRows(totals.phases)} />
@@ -75,34 +78,36 @@ export function JobTrafficView({ job }: { job: Job }) {
           />
         </Card>
       </div>
-      <Card
-        title="One step, by bucket"
-        tools={
-          <span class="traffic-tools">
-            <Choice
-              label="Step"
-              options={steps}
-              value={step}
-              onChange={(value) => setQuery({ step: value === 'sampled' ? null : value })}
-            />
-            <label class="tool">
-              Worker{' '}
-              <select value={worker} onChange={(event) => setQuery({ worker: event.currentTarget.value })}>
-                {totals.workers.map((one) => (
-                  <option key={one.worker} value={one.worker}>
-                    {nameOf(one.worker).replace(/^worker /, '')}
-                  </option>
-                ))}
-              </select>
-            </label>
-            <a class="button" href={traffic.traceHref(step)} download={`${job.id}-trace.json`}>
-              Export trace
-            </a>
-          </span>
-        }
-      >
-        <StepPart traffic={traffic} worker={worker} chosen={step} name={nameOf(worker)} retry={retry} />
-      </Card>
+      {withBuckets.length > 0 && (
+        <Card
+          title="One step, by bucket"
+          tools={
+            <span class="traffic-tools">
+              <Choice
+                label="Step"
+                options={steps}
+                value={step}
+                onChange={(value) => setQuery({ step: value === 'sampled' ? null : value })}
+              />
+              <label class="tool">
+                Worker{' '}
+                <select value={worker} onChange={(event) => setQuery({ worker: event.currentTarget.value })}>
+                  {withBuckets.map((rank) => (
+                    <option key={rank} value={rank}>
+                      {nameOf(rank).replace(/^worker /, '')}
+                    </option>
+                  ))}
+                </select>
+              </label>
+              <a class="button" href={traffic.traceHref(step)} download={`${job.id}-trace.json`}>
+                Export trace
+              </a>
+            </span>
+          }
+        >
+          <StepPart traffic={traffic} worker={worker} chosen={step} name={nameOf(worker)} retry={retry} />
+        </Card>
+      )}
     </>
   );
 }
@@ -113,13 +118,6 @@ function awaitsPlan(job: Job): boolean {
 }
 
 function NoTraffic({ job }: { job: Job }) {
-  if (job.workers?.some(({ role }) => role === 'server')) {
-    return (
-      <Empty title="Not recorded by link">
-        Workers of this job exchange with servers. What each has sent is under Training.
-      </Empty>
-    );
-  }
   if (isTerminal(job.state)) return <Empty title="Nothing was exchanged" />;
   return <Empty title="Nothing has been exchanged yet">Workers report it every one or two seconds.</Empty>;
 }

@@ -11,9 +11,9 @@ export function TrafficMatrix({ traffic, nameOf }: { traffic: Traffic; nameOf: R
   const { ranks, cells, most, left } = matrixOf(traffic);
   const link = (from: number, to: number) => (from === to ? null : `from ${nameOf(from)} to ${nameOf(to)}`);
   const matrix = (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Bytes from worker to worker">
+    <div class="scroll" tabIndex={0} role="region" aria-label="Bytes by link">
       <table class="matrix">
-        <caption class="hidden">Bytes sent from each worker, by row, to each other, by column</caption>
+        <caption class="hidden">Bytes sent from each process, by row, to each other, by column</caption>
         <thead>
           <tr>
             <th scope="col">from \ to</th>
