@@ -40,6 +40,10 @@ class ESync(SystemTest):
                 self.assertGreater(ended["summary"]["accuracy"], 0.5)
                 workers = sorted(api.job(job_id)["workers"], key=lambda w: w["rank"])
                 self.assertEqual([w["role"] for w in workers], ["worker"] * 3 + ["state_server"])
+                traffic = api.get(f"/api/v1/jobs/{job_id}/traffic")
+                links = {(link["from"], link["to"]) for link in traffic["links"]}
+                for rank in range(3):
+                    self.assertLessEqual({(rank, 3), (3, rank)}, links, "with the state server")
                 slow = self.local_steps(job_id, 2)
                 for fast in (0, 1):
                     self.assertGreater(self.local_steps(job_id, fast), 1.5 * slow)

@@ -48,6 +48,7 @@ class Served(SystemTest):
                     self.assertEqual(roles, ["worker"] * workers + ["server"] * servers)
                     self.assertGreater(ended["summary"]["accuracy"], ACCURACY)
                     self.check_rule(mode, ended["id"], workers, servers)
+                    self.check_traffic(ended["id"], workers, servers)
 
     def check_rule(self, mode: str, job_id: str, workers: int, servers: int) -> None:
         for rank in range(workers, workers + servers):
@@ -63,6 +64,22 @@ class Served(SystemTest):
                 self.assertGreater(dropped, 0, "one of three is always late")
             else:
                 self.assertEqual(dropped, 0)
+
+    def check_traffic(self, job_id: str, workers: int, servers: int) -> None:
+        traffic = self.cluster.api.get(f"/api/v1/jobs/{job_id}/traffic")
+        links = {(link["from"], link["to"]): link for link in traffic["links"]}
+        for worker in range(workers):
+            for server in range(workers, workers + servers):
+                for ends in ((worker, server), (server, worker)):
+                    self.assertIn(ends, links)
+                    self.assertGreater(links[ends]["bytes_sent"], 0, ends)
+                    self.assertGreater(links[ends]["bytes_received"], 0, ends)
+        self.assertEqual(sum(link["bytes_sent"] for link in links.values()), traffic["bytes_sent"])
+        phases = {phase["name"]: phase for phase in traffic["phases"]}
+        self.assertEqual(set(phases), {"push", "answer", "other"})
+        for name in ("push", "answer"):
+            self.assertGreater(phases[name]["bytes_sent"], 0, name)
+            self.assertEqual(phases[name]["bytes_sent"], phases[name]["bytes_received"], name)
 
     def test_async_learns(self):
         self.learns("async")
