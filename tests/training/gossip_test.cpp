@@ -14,6 +14,7 @@
 #include "collectives/gossip/graph.hpp"
 #include "compressors/catalog.hpp"
 #include "mode_runs.hpp"
+#include "protocol/traffic.hpp"
 #include "tests/protocol/part_of.hpp"
 
 namespace weir::training {
@@ -101,6 +102,33 @@ TEST(Gossip, WithoutCompressionIsDpsgdForAnyNumberOfRanks) {
         }
       }
     }
+  }
+}
+
+TEST(Gossip, WhatRanksSendInStepsTheirNeighboursReceiveInSteps) {
+  constexpr std::uint32_t ranks = 4;
+  for (const std::string compressor : {"none", "topk"}) {
+    auto spec = gossip_job(compressor, {{"graph", "ring"}});
+    spec.training.max_steps = 6;
+    auto group = collectives::in_process_group(ranks);
+    std::vector<protocol::TrafficTotals> totals(ranks);
+    run_ranks(ranks, [&](std::uint32_t rank) {
+      auto replica = Replica::make(spec, rank, ranks).value();
+      replica->join(*group[rank]).value();
+      Watcher watcher;
+      EXPECT_TRUE(replica->mode->train(*replica, watcher));
+      totals[rank] = replica->mode->traffic(*replica)->totals();
+      replica.reset();
+      group[rank]->close();
+    });
+    protocol::ByteCounts in_steps;
+    for (const auto& of_rank : totals) {
+      for (const auto& [name, bytes] : of_rank.phases) {
+        if (name != "other") in_steps += bytes;
+      }
+    }
+    EXPECT_GT(in_steps.sent, 0U) << compressor;
+    EXPECT_EQ(in_steps.sent, in_steps.received) << compressor;
   }
 }
 
