@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <latch>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -15,41 +15,18 @@
 
 #include "collectives/topologies/catalog.hpp"
 #include "collectives/transports/in_process.hpp"
+#include "tests/training/paused_loop.hpp"
 #include "training/exchange/exchange.hpp"
 
 namespace weir::training {
 namespace {
 
 using collectives::TopologyType;
+using testing::Pause;
+using testing::time_of;
 
 constexpr std::uint32_t ranks = 64;
 constexpr std::uint32_t lanes = 3;  // of which the votes and the small tensors have one for themselves
-
-/// Keeps a loop from doing anything, and so its clock from moving, as long as it exists.
-class Pause {
- public:
-  explicit Pause(collectives::LoopThread& thread)
-      : asking_([this, &thread] {
-          thread.call([this] {
-            begun_.count_down();
-            over_.wait();
-          });
-        }) {
-    begun_.wait();
-  }
-  ~Pause() { over_.count_down(); }
-
- private:
-  std::latch begun_{1};
-  std::latch over_{1};
-  std::jthread asking_;
-};
-
-double time_of(collectives::LoopThread& thread) {
-  double now = 0;
-  thread.call([&] { now = dynamic_cast<collectives::InProcessNetwork&>(thread.loop()).now(); });
-  return now;
-}
 
 compressors::Compression dgc() {
   const nlohmann::json params{{"ratio", 0.01}, {"warmup_epochs", 0}};
@@ -126,8 +103,8 @@ double hops_of_a_step(const Exchange::Options& options, std::size_t matrices, st
 }
 
 /// Each matrix a bucket of its own.
-Exchange::Options each_its_bucket(const std::string& topology) {
-  return {.bucket_sizes = {.first_bytes = 1, .bytes = 1}, .topology = {.name = topology}};
+Exchange::Options each_its_bucket(const std::string& topology, std::uint32_t servers = 0) {
+  return {.bucket_sizes = {.first_bytes = 1, .bytes = 1}, .topology = {.name = topology, .servers = servers}};
 }
 
 /// What a job gets that leaves the topology to its workers, which measure these links.
@@ -140,7 +117,7 @@ Exchange::Options automatic(const GroupLinks& links) {
 
 class Hops : public ::testing::TestWithParam<std::string> {};
 
-std::vector<std::string> topologies_for_dgc() {
+std::vector<std::string> topologies_without_owners() {
   std::vector<std::string> all;
   for (const TopologyType& type : collectives::topologies()) {
     if (!type.by_owners()) all.emplace_back(type.name);
@@ -148,7 +125,7 @@ std::vector<std::string> topologies_for_dgc() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Exchange, Hops, ::testing::ValuesIn(topologies_for_dgc()),
+INSTANTIATE_TEST_SUITE_P(Exchange, Hops, ::testing::ValuesIn(topologies_without_owners()),
                          [](const auto& info) { return info.param; });
 
 TEST_P(Hops, OfAStepAreThoseOfTheLongestLane) {
@@ -164,6 +141,34 @@ TEST_P(Hops, OfAStepAreThoseOfTheLongestLane) {
     const double hops = hops_of_a_step(each_its_bucket(GetParam()), matrices);
     EXPECT_NEAR(hops, std::max(in_a_lane * gather, sum), 1) << matrices << " matrices";
     EXPECT_LE(hops, 3 * gather) << matrices << " matrices";  // of six, 18
+  }
+}
+
+/// A topology that takes what dgc chooses straight to owners, and how many of the ranks own something.
+struct Owners {
+  std::string topology;
+  std::uint32_t servers = 0;  ///< 0: all ranks
+
+  friend void PrintTo(const Owners& owners, std::ostream* out) { *out << owners.topology; }
+};
+
+class HopsByOwners : public ::testing::TestWithParam<Owners> {};
+
+INSTANTIATE_TEST_SUITE_P(Exchange, HopsByOwners,
+                         ::testing::Values(Owners{"two_hop"}, Owners{"split_gather"}, Owners{"parameter_server", 4}),
+                         [](const auto& info) { return info.param.topology; });
+
+// However many ranks there are: a hop to the owners and one from them, one bucket of a lane after the other. The votes
+// and the vector take two hops beside them.
+TEST_P(HopsByOwners, OfAStepAreTwoForEachBucketOfALane) {
+  const auto& [topology, servers] = GetParam();
+  const TopologyType& type = *collectives::find_topology(topology);
+  EXPECT_EQ(type.by_owners_cost(ranks, 0).alpha, 2);
+  EXPECT_EQ(type.all_reduce_cost(ranks, 84).alpha, 2);
+  for (const std::size_t matrices : {2, 4}) {
+    const double in_a_lane = static_cast<double>(matrices) / (lanes - 1);
+    EXPECT_NEAR(hops_of_a_step(each_its_bucket(topology, servers), matrices), 2 * in_a_lane, 0.01)
+        << matrices << " matrices";
   }
 }
 
