@@ -1,10 +1,13 @@
-// A compressor fails on one rank: the exchange ends on all, with errors that name the rank and the bucket.
+// A compressor fails on one rank, or one does something else than the others: the exchange ends on all, with errors
+// that name the rank and the bucket.
 
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -23,6 +26,13 @@ using testing::run_ranks;
 
 /// What fails on the culprit.
 enum class Side : std::uint8_t { encode, decode };
+
+/// What the culprit does that the others do not.
+struct Fault {
+  std::optional<Side> side = std::nullopt;
+  std::uint64_t steps_ahead = 0;
+  std::int64_t more_entries = 0;  ///< of the smallest tensor
+};
 
 /// Top-k, or another compressor, that fails from step 2 on.
 class Failing final : public compressors::Compressor {
@@ -90,23 +100,26 @@ class Failures : public ::testing::TestWithParam<std::tuple<std::string, MakeGro
   static constexpr std::uint32_t size = 4;
 
   /// Takes steps until they fail; what each rank ends with.
-  static std::vector<Error> errors(const std::string& topology, MakeGroup make, std::uint32_t culprit, Side side) {
+  static std::vector<Error> errors(const std::string& topology, MakeGroup make, std::uint32_t culprit,
+                                   const Fault& of_culprit) {
     auto group = make(size);
     std::vector<Error> all(size);
     run_ranks(size, [&](std::uint32_t rank) {
+      const Fault fault = rank == culprit ? of_culprit : Fault();
       const float own = 1.0F + static_cast<float>(rank);
-      const std::vector<NamedTensor> tensors{
-          {"first", at::full({64, 32}, own)}, {"second", at::full({32, 16}, own)}, {"bias", at::full({16}, own)}};
+      const std::vector<NamedTensor> tensors{{"first", at::full({64, 32}, own)},
+                                             {"second", at::full({32, 16}, own)},
+                                             {"bias", at::full({16 + fault.more_entries}, own)}};
       compressors::Compression compression{
           .compressor = std::make_unique<Failing>(
-              rank == culprit ? std::optional(side) : std::nullopt,
+              fault.side,
               collectives::find_topology(topology)->gathers == collectives::Gathers::partners ? "int8" : "topk"),
           .memory = std::make_unique<compressors::NoMemory>()};
       Exchange exchange(tensors, std::move(compression), *group[rank],
                         {.bucket_sizes = {.first_bytes = 100, .bytes = 100},
                          .topology = {.name = topology, .servers = topology == "parameter_server" ? 2U : 0U}});
       for (std::uint64_t step = 0; step < 5; ++step) {
-        exchange.begin({.number = step});
+        exchange.begin({.number = step + fault.steps_ahead});
         for (const std::uint32_t i : {2U, 1U, 0U}) exchange.give(i, tensors[i].tensor);
         const auto agreed = exchange.finish();
         if (agreed) continue;
@@ -115,7 +128,9 @@ class Failures : public ::testing::TestWithParam<std::tuple<std::string, MakeGro
       }
     });
     for (std::uint32_t rank = 0; rank < size; ++rank) {
-      EXPECT_EQ(group[rank]->ended_by_another(), rank != culprit) << rank;
+      if (of_culprit.side) {
+        EXPECT_EQ(group[rank]->ended_by_another(), rank != culprit) << rank;
+      }
       EXPECT_EQ(group[rank]->lost_rank(), std::nullopt) << rank;
     }
     return all;
@@ -129,7 +144,7 @@ TEST_P(Failures, OfACodecEndTheExchangeOfAllRanksAndNameRankAndBucket) {
       // Owners decode what the others do not: both culprits own shares but for two servers.
       if (topology == "parameter_server" && culprit == 2 && side == Side::decode) continue;
       SCOPED_TRACE((side == Side::encode ? "encode on " : "decode on ") + std::to_string(culprit));
-      const auto all = errors(topology, make, culprit, side);
+      const auto all = errors(topology, make, culprit, {.side = side});
       for (std::uint32_t rank = 0; rank < size; ++rank) {
         const std::string& told = all[rank].context;
         EXPECT_NE(told.find("bucket "), std::string::npos) << "rank " << rank << ": " << all[rank].message();
@@ -146,11 +161,34 @@ TEST_P(Failures, OfACodecEndTheExchangeOfAllRanksAndNameRankAndBucket) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Simulated, Failures,
-                         ::testing::Combine(::testing::Values("ring", "butterfly", "binary_blocks", "tree",
-                                                              "hierarchical", "two_hop", "multi_hop",
-                                                              "parameter_server", "split_gather"),
-                                            ::testing::Values(simulated)),
+class Disagreements : public Failures {};
+
+TEST_P(Disagreements, EndTheExchangeOfAllRanksAndNameRankAndBucket) {
+  const auto& [topology, make] = GetParam();
+  for (const Fault& fault : {Fault{.steps_ahead = 1}, Fault{.more_entries = 1}}) {
+    for (const std::uint32_t culprit : {0U, 3U}) {
+      SCOPED_TRACE("rank " + std::to_string(culprit) + (fault.steps_ahead > 0 ? " is a step ahead" : " has more"));
+      const auto all = errors(topology, make, culprit, fault);
+      bool named = false;
+      for (std::uint32_t rank = 0; rank < size; ++rank) {
+        const std::string& told = all[rank].context;
+        EXPECT_EQ(all[rank].code, Errc::malformed) << "rank " << rank << ": " << all[rank].message();
+        EXPECT_TRUE(std::regex_search(told, std::regex("rank \\d"))) << "rank " << rank << ": " << told;
+        EXPECT_TRUE(std::regex_search(told, std::regex("bucket \\d"))) << "rank " << rank << ": " << told;
+        named |= told.find("rank " + std::to_string(culprit)) != std::string::npos;
+      }
+      EXPECT_TRUE(named) << all[culprit].message();
+    }
+  }
+}
+
+const auto every_topology_simulated =
+    ::testing::Combine(::testing::Values("ring", "butterfly", "binary_blocks", "tree", "hierarchical", "two_hop",
+                                         "multi_hop", "parameter_server", "split_gather"),
+                       ::testing::Values(simulated));
+INSTANTIATE_TEST_SUITE_P(Simulated, Failures, every_topology_simulated,
+                         [](const auto& info) { return std::get<0>(info.param); });
+INSTANTIATE_TEST_SUITE_P(Simulated, Disagreements, every_topology_simulated,
                          [](const auto& info) { return std::get<0>(info.param); });
 INSTANTIATE_TEST_SUITE_P(Tcp, Failures,
                          ::testing::Combine(::testing::Values("ring", "tree", "two_hop", "multi_hop",
