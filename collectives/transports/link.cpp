@@ -15,6 +15,7 @@ constexpr std::size_t read_ahead_bytes = 16 * 1024;
 constexpr std::size_t read_ahead_of_piece_bytes = 1024;
 
 Error lost(const char* how) { return {Errc::peer_lost, how}; }
+Error wrong_checksum() { return {Errc::malformed, "a frame whose checksum does not fit"}; }
 /// For a receiver that has aborted the group while it took a piece.
 Error given_up() { return {Errc::cancelled, "the group was aborted"}; }
 
@@ -309,8 +310,10 @@ Result<bool> Link::receive_some() {
       moved |= *filled;
       if (header_filled_ < header_.size()) return moved;
       auto header = decode(header_);
-      if (!header) return header.error();
-      if (auto due = expect_origin(*header); !due) return due.error();
+      if (!header) return instead_of_what_is_due(header.error());
+      if (auto expected = expect_origin(*header); !expected) {
+        return expected.error().within(to_string(due().value_or(header->subject)));
+      }
       if (header->kind != FrameKind::waits && !anybody_waits()) {
         looks_ = false;
         if (!carries_piece(header->kind)) return moved;
@@ -345,10 +348,15 @@ Result<void> Link::expect_origin(const FrameHeader& header) const {
   return {};
 }
 
+Error Link::instead_of_what_is_due(const Error& error) const {
+  const auto subject = due();
+  return subject ? error.within(to_string(*subject)) : error;
+}
+
 /// A header is complete: checks it, and finds who waits for its message.
 Result<void> Link::begin_piece(const FrameHeader& header) {
   if (!carries_piece(header.kind)) {
-    if (!checksum_fits(header_, digest_of({}))) return Error{Errc::malformed, "a frame whose checksum does not fit"};
+    if (!checksum_fits(header_, digest_of({}))) return instead_of_what_is_due(wrong_checksum());
     if (header.kind == FrameKind::waits) return hear_waiting(header);
     note_ending(header);
     left_ = header.kind == FrameKind::goodbye && !is_waited_for();
@@ -356,8 +364,8 @@ Result<void> Link::begin_piece(const FrameHeader& header) {
     return lost(header.kind == FrameKind::goodbye ? "left the group" : "gave up");
   }
   if (header.sequence != sequence_in_) {
-    return Error{Errc::malformed,
-                 "frame " + std::to_string(header.sequence) + " where " + std::to_string(sequence_in_) + " is due"};
+    return instead_of_what_is_due({Errc::malformed, "frame " + std::to_string(header.sequence) + " where " +
+                                                        std::to_string(sequence_in_) + " is due"});
   }
   if (current_ == nullptr) {
     current_ = receives_.empty() ? owner_.receive_from_any() : &receives_.front();
@@ -381,7 +389,7 @@ Result<void> Link::begin_piece(const FrameHeader& header) {
   const bool fits =
       header.kind == FrameKind::data ? header.frame_bytes == due : header.frame_bytes > 0 && header.frame_bytes < due;
   if (header.subject != *current_->subject || header.message_bytes != message_bytes_ || !fits) {
-    return Error{Errc::malformed, "a frame that does not go on with its message"};
+    return instead_of_what_is_due({Errc::malformed, "a frame that does not go on with its message"});
   }
   frame_ = header;
   piece_bytes_ = due;
@@ -411,7 +419,7 @@ Result<void> Link::hear_waiting(const FrameHeader& header) {
 /// A payload is complete: checks it, and passes it on.
 Result<void> Link::end_piece() {
   const PieceDigest digest = checked(payload_);
-  if (!checksum_fits(header_, digest)) return Error{Errc::malformed, "a frame whose checksum does not fit"};
+  if (!checksum_fits(header_, digest)) return instead_of_what_is_due(wrong_checksum());
   const bool knows = stream_->needs_checksums() && frame_->kind == FrameKind::data;
   const std::uint64_t offset = message_taken_;
   std::span<std::byte> piece = payload_;
@@ -424,7 +432,7 @@ Result<void> Link::end_piece() {
     }
     const auto whole = packer_.unpack(payload_, piece);
     owner_.give_back(std::exchange(scratch_, std::move(unpacked)));
-    if (!whole) return whole.error();
+    if (!whole) return instead_of_what_is_due(whole.error());
   }
   message_taken_ += piece_bytes_;
   ++sequence_in_;

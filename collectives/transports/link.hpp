@@ -127,6 +127,8 @@ class Link final : public EpollLoop::Source {
   /// The header of a frame that this link sends next; what it is about is to be filled in.
   FrameHeader next_header(FrameKind kind) const;
   Result<void> expect_origin(const FrameHeader& header) const;
+  /// What is wrong with a frame in the place of what is due, if it is known what is.
+  Error instead_of_what_is_due(const Error& error) const;
   FrameHeaderBytes last_frame(FrameKind kind, std::uint64_t number, const Subject& subject) const;
   bool say_last_words();
   Result<bool> receive_some();

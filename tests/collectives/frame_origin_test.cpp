@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Streams, FrameOrigin, ::testing::Values(over_sockets, o
 void expect_refused(const Result<void>& result, Errc code, const std::string& why) {
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, code) << result.error().message();
-  EXPECT_EQ(result.error().context, "rank 1: " + why);
+  EXPECT_EQ(result.error().context, "rank 1: " + to_string(subject) + ": " + why);
 }
 
 TEST_P(FrameOrigin, IsThatOfTheConnection) {
@@ -87,6 +87,12 @@ TEST_P(FrameOrigin, IsThatOfTheConnection) {
   expect_refused(receive(written(header), payload_), Errc::malformed,
                  "gradient frame of " + std::to_string(header.frame_bytes) + " bytes");
   header = right_;
+  header.sequence = 1;
+  expect_refused(receive(written(header), payload_), Errc::malformed, "frame 1 where 0 is due");
+  FrameHeaderBytes changed = written(right_);
+  changed.back() ^= std::byte{1};
+  expect_refused(receive(changed, payload_), Errc::malformed, "a frame whose checksum does not fit");
+  header = right_;
   header.message_bytes = 65'000'000;
   header.frame_bytes = Communicator::piece_bytes_max;
   const auto too_long = receive(written(header), payload_);
@@ -116,6 +122,7 @@ TEST_P(FrameOrigin, OfCrossedLanesEndsBothRanks) {
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().code, Errc::malformed) << result.error().message();
     EXPECT_NE(result.error().context.find("rank "), std::string::npos) << result.error().message();
+    EXPECT_NE(result.error().context.find(to_string(Subject())), std::string::npos) << result.error().message();
   });
 }
 
