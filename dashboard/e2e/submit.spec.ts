@@ -94,6 +94,34 @@ test('what does not fit the mode is greyed out, with the reason', async ({ page 
   await expect(page.locator('.field-wrong')).toContainText('dgc does not fit: it keeps state of all payloads');
 });
 
+test('settings of the training that do not fit the compression are greyed out, with the reason', async ({ page }) => {
+  const faults = page.locator('.field-wrong');
+  const compressor = page.getByLabel('Compressor');
+  const optimizer = page.getByLabel('Optimizer', { exact: true });
+  await page.getByText('More training settings').click();
+  await optimizer.selectOption('adam');
+  await expect(faults).toHaveCount(0);
+  await compressor.selectOption('dgc');
+  await expect(faults).toContainText('adam does not fit: it keeps moments of its own, and the memory dgc');
+  await optimizer.selectOption('sgd');
+  await expect(faults).toHaveCount(0);
+  await expect(optimizer.locator('option', { hasText: 'adam (does not fit)' })).toBeDisabled();
+
+  const global = page.getByLabel('Clip where', { exact: true }).locator('option', { hasText: 'global' });
+  await expect(global).toBeEnabled();
+  await page.getByLabel(/^Clip norm/).fill('1');
+  await expect(global).toHaveText('global (does not fit)');
+  await expect(global).toBeDisabled();
+  await compressor.selectOption('topk');
+  await expect(global).toBeEnabled();
+
+  await page.getByRole('heading', { name: 'Exchange', exact: true }).click();
+  await expect(page.getByLabel(/^Bucket bytes/)).toBeEnabled();
+  await page.getByLabel('Mode', { exact: true }).selectOption('backup');
+  await expect(page.getByLabel(/^Bucket bytes/)).toBeDisabled();
+  await expect(page.getByText('Not to be set here: workers of the mode backup push each tensor')).toBeVisible();
+});
+
 test('the topology may be left to the workers', async ({ page }) => {
   await page.getByRole('heading', { name: 'Exchange', exact: true }).click();
   await page.getByLabel('Topology').selectOption('auto');

@@ -407,7 +407,7 @@ export const catalog: Catalog = {
       'dgc',
       'Momentum correction and masking',
       { momentum: { type: 'number', minimum: 0, default: 0.9 } },
-      { differences_misfit: 'it applies momentum to gradients' },
+      { differences_misfit: 'it applies momentum to gradients', owns_momentum: true },
     ),
   ],
   modes: [
@@ -440,6 +440,12 @@ export const catalog: Catalog = {
       nesterov: { type: 'boolean', default: false },
       weight_decay: { type: 'number', minimum: 0, default: 0 },
     }),
+    entry(
+      'adam',
+      'Adaptive moments of the gradients',
+      { lr: { type: 'number', exclusiveMinimum: 0, maximum: 100, default: 0.001, description: 'Learning rate' } },
+      { yields_momentum: false },
+    ),
   ],
   lr_schedules: [entry('constant', 'The same rate throughout')],
 };

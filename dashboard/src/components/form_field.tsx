@@ -9,9 +9,7 @@ export function FormFieldView({ field, form }: { field: FormField; form: SubmitF
   const faults = form.faults.value.get(field.pointer) ?? [];
   const unfit = form.faultOf(field.pointer);
   const range = rangeText(schema);
-  const shown = form.shown(field);
-  const misfit = field.misfits.find(({ choice }) => choice === shown);
-  const wrong = faults.length > 0 || unfit !== null || misfit !== undefined;
+  const wrong = faults.length > 0 || unfit !== null || field.fault !== null;
   return (
     <div class={wrong ? 'field field-wrong' : 'field'}>
       <label for={id}>
@@ -21,15 +19,17 @@ export function FormFieldView({ field, form }: { field: FormField; form: SubmitF
       <Input field={field} form={form} id={id} wrong={wrong} />
       <p class="hint" id={`${id}-hint`}>
         {schema.description}
+        {field.closed !== null && field.fault === null && (
+          <>
+            <br />
+            Not to be set here: {field.closed}
+          </>
+        )}
       </p>
       {field.misfits.length > 0 && <Misfits of={field.misfits} />}
       <div id={`${id}-fault`} class="fault" role="status">
         {unfit !== null && <p>{unfit}</p>}
-        {misfit !== undefined && (
-          <p>
-            {misfit.choice} does not fit: {misfit.reason}
-          </p>
-        )}
+        {field.fault !== null && <p>{field.fault}</p>}
         {faults.map(({ detail, suggestion }) => (
           <p key={detail}>
             {detail}
@@ -77,7 +77,7 @@ function Input({ field, form, id, wrong }: { field: FormField; form: SubmitForm;
         {!field.required && <option value="">{fallback === '' ? 'default' : `default: ${fallback}`}</option>}
         {unknown && <option value={value}>{value}</option>}
         {options
-          .filter((option) => option !== '')
+          .filter((option) => option !== '' && !misfits.includes(option))
           .map((option) => (
             <option key={option} value={option}>
               {option}
@@ -99,6 +99,7 @@ function Input({ field, form, id, wrong }: { field: FormField; form: SubmitForm;
       inputMode={numeric ? 'decimal' : 'text'}
       value={value}
       placeholder={fallback}
+      disabled={field.closed !== null && value === ''}
       autocomplete="off"
       spellcheck={false}
       onInput={(event) => form.type(field, event.currentTarget.value)}

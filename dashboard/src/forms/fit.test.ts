@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Catalog, Spec } from '../api/types';
-import { exchanged, misfit } from './fit';
+import { exchanged } from './chosen';
+import { misfit } from './fit';
 import { formGroups, type FormField } from './job_form';
 import type { JsonSchema } from './schema';
 
@@ -198,6 +199,33 @@ describe('what is exchanged and what is made of it', () => {
     expect(why('powersgd', 'multi_hop')).toBeNull();
   });
 
+  it('topologies: those for the number of workers, and for workers with GPUs', () => {
+    const topologies = [
+      entry('butterfly', { workers: 'power_of_two' }),
+      entry('links', { on_devices: true }),
+      entry('ring', { workers: 'any', on_devices: false }),
+    ];
+    const why = (topology: string, resources: object) =>
+      misfit('/exchange/topology', topology, { ...catalog, topologies } as unknown as Catalog, { resources });
+    for (const workers of [1, 2, 64]) expect(why('butterfly', { workers })).toBeNull();
+    expect(why('butterfly', { workers: 6 })).toBe('it works for 1, 2, 4, 8, … workers, and the job has 6');
+    expect(why('ring', { workers: 6 })).toBeNull();
+    expect(why('links', { per_worker: { cpu: 1 } })).toMatch(/between GPUs/);
+    expect(why('links', { per_worker: { gpu: 0.5 } })).toMatch(/between GPUs/);
+    expect(why('links', { per_worker: { gpu: 1 } })).toBeNull();
+  });
+
+  it('transports: not where the topology has its own, or nothing is sent', () => {
+    const topologies = [entry('ring'), entry('links', { on_devices: true })];
+    const with_links = { ...catalog, topologies } as unknown as Catalog;
+    const why = (mode: string, topology: string, transport = 'tcp') =>
+      misfit('/exchange/transport', transport, with_links, { training: { mode }, exchange: { topology } });
+    expect(why('sync', 'ring')).toBeNull();
+    expect(why('sync', 'links')).toBe('the topology links chooses its own');
+    expect(why('sync', 'links', 'auto')).toBeNull();
+    expect(why('local', 'ring')).toBe('one worker exchanges nothing');
+  });
+
   it('other places know no misfits', () => {
     expect(misfit('/training/mode', 'async', catalog, {})).toBeNull();
   });
@@ -214,5 +242,97 @@ describe('modes', () => {
   it('have their own parameters, with what they mean', () => {
     expect(fields('async').get('/training/params/servers')?.schema.description).toBe('How many servers.');
     expect(fields('sync').has('/training/params/servers')).toBe(false);
+  });
+});
+
+/** Parts of a compression with and without a momentum, and an optimizer of each kind. */
+const with_momenta = {
+  ...catalog,
+  compressors: [
+    entry('topk', { default_memory: 'residual', traits: { thins: true } }),
+    entry('signs', { default_memory: 'none', traits: { votes: true } }),
+    entry('own', { default_memory: 'none', traits: { owns_momentum: true } }),
+  ],
+  memories: [
+    entry('none'),
+    entry('residual'),
+    entry('before', { owns_momentum: true }),
+    entry('instead', {
+      params: { properties: { momentum: { type: 'number', default: 0 } } },
+      momentum_params: ['momentum'],
+    }),
+  ],
+  optimizers: [
+    entry('sgd', {
+      yields_momentum: true,
+      params: { properties: { momentum: { type: 'number', default: 0.9 }, nesterov: { type: 'boolean' } } },
+    }),
+    entry('adam', { yields_momentum: false }),
+  ],
+} as unknown as Catalog;
+
+describe('optimizers', () => {
+  const why = (choice: string, compression: object) =>
+    misfit('/training/optimizer/name', choice, with_momenta, { compression });
+
+  it('with moments of their own fit no compression with a momentum', () => {
+    const instead = (memory_params: object) => ({ name: 'topk', memory: 'instead', memory_params });
+    expect(why('adam', { name: 'topk' })).toBeNull();
+    expect(why('adam', { name: 'own' })).toMatch(/keeps moments.* the compressor own has a momentum/);
+    expect(why('adam', { name: 'topk', memory: 'before' })).toMatch(/the memory before applies the optimizer’s/);
+    expect(why('adam', instead({}))).toBeNull();
+    expect(why('adam', instead({ momentum: 0.9 }))).toMatch(/the memory instead .* unless its momentum is left out/);
+  });
+
+  it('that can do without fit any', () => {
+    for (const name of ['topk', 'signs', 'own']) expect(why('sgd', { name })).toBeNull();
+    expect(why('sgd', { name: 'topk', memory: 'before' })).toBeNull();
+  });
+
+  it('apply Nesterov’s momentum only where they have one', () => {
+    const nesterov = (choice: string, optimizer: object, compression = {}) =>
+      misfit('/training/optimizer/nesterov', choice, with_momenta, { training: { optimizer }, compression });
+    expect(nesterov('true', { name: 'sgd' })).toBeNull();
+    expect(nesterov('true', { name: 'sgd', momentum: 0 })).toBe('it needs a momentum above 0');
+    expect(nesterov('false', { name: 'sgd', momentum: 0 })).toBeNull();
+    expect(nesterov('true', { name: 'sgd' }, { name: 'own' })).toMatch(/the compressor own has a momentum/);
+  });
+});
+
+describe('the place where gradients are limited', () => {
+  const where = (mode: string, compression: object, clip: object = { norm: 1 }, choice = 'global') =>
+    misfit('/training/clip/where', choice, with_momenta, { training: { mode, clip }, compression });
+
+  it('is their mean only if workers agree on one', () => {
+    expect(where('sync', { name: 'topk' })).toBeNull();
+    expect(where('sync', { name: 'signs' })).toMatch(/agree on signs/);
+    expect(where('sync', { name: 'own' })).toMatch(/the compressor own adds up gradients/);
+    expect(where('sync', { name: 'topk', memory: 'before' })).toMatch(/the memory before adds up gradients/);
+    expect(where('sync', { name: 'topk', apply_to: 'models' })).toMatch(/exchange models/);
+    expect(where('gossip', { name: 'topk' })).toMatch(/exchange models/);
+    expect(where('async', { name: 'topk' })).toMatch(/servers apply/);
+    expect(where('local', { name: 'topk' })).toBeNull();
+  });
+
+  it('does not matter without a limit, nor to each worker’s own', () => {
+    expect(where('sync', { name: 'signs' }, { norm: null, value: null })).toBeNull();
+    expect(where('sync', { name: 'signs' }, { value: 0.5 })).not.toBeNull();
+    expect(where('sync', { name: 'signs' }, { norm: 1 }, 'local')).toBeNull();
+  });
+});
+
+describe('workers that are told to send less', () => {
+  const topologies = [entry('ring'), entry('links', { on_devices: true })];
+  const why = (name: string, topology: string, choice = 'true') =>
+    misfit('/training/params/adapt_compression', choice, { ...with_momenta, topologies } as unknown as Catalog, {
+      compression: { name },
+      exchange: { topology },
+    });
+
+  it('have a compressor that chooses entries, and sockets', () => {
+    expect(why('topk', 'ring')).toBeNull();
+    expect(why('own', 'ring')).toBe('workers can send fewer entries with topk only, and the compressor is own');
+    expect(why('own', 'ring', 'false')).toBeNull();
+    expect(why('topk', 'links')).toMatch(/sockets.* the topology links/);
   });
 });

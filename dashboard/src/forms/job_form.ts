@@ -1,7 +1,19 @@
 import type { Catalog, CatalogEntry, Spec } from '../api/types';
-import { exchanged, hasRole, misfit } from './fit';
+import { hasRole, usualMemory } from './chosen';
+import { misfit } from './fit';
 import { getAt } from './pointer';
-import { field, fieldsOf, inputText, labelOf, meets, type Field, type JsonSchema } from './schema';
+import {
+  field,
+  fieldsOf,
+  hindrance,
+  inputText,
+  labelOf,
+  misfitAmong,
+  withDefaults,
+  type Field,
+  type JsonSchema,
+} from './schema';
+import { closedBecause, valueMisfit } from './settings';
 
 export interface FormField extends Field {
   /** Asked of everybody; the others wait behind "More". */
@@ -10,6 +22,10 @@ export interface FormField extends Field {
   required: boolean;
   /** What cannot be chosen beside the rest of the spec, and why. */
   misfits: readonly Misfit[];
+  /** Why nothing but the default can be set beside the rest of the spec, or null. */
+  closed: string | null;
+  /** Why what the spec has here does not fit the rest of it, or null. */
+  fault: string | null;
 }
 
 export interface Misfit {
@@ -94,6 +110,7 @@ const groupOrder = [
  * and which parameters the chosen things take. A new field or a new compressor shows up here by itself.
  */
 export function formGroups(schema: JsonSchema, catalog: Catalog, spec: Spec): FormGroup[] {
+  const whole = withDefaults(schema, spec) as Spec;
   const general: FormGroup = { title: 'Job', fields: [] };
   const groups = [general];
   const parts = Object.entries(schema.properties ?? {});
@@ -111,8 +128,8 @@ export function formGroups(schema: JsonSchema, catalog: Catalog, spec: Spec): Fo
   }
   for (const group of groups) {
     group.fields = group.fields
-      .filter(({ pointer }) => isAsked(pointer, catalog, spec))
-      .map((of) => fitting(of, catalog, spec))
+      .filter(({ pointer }) => isAsked(pointer, catalog, whole))
+      .map((of) => fitting(of, catalog, spec, whole))
       .sort((a, b) => rankOf(a.pointer) - rankOf(b.pointer));
   }
   return groups;
@@ -124,17 +141,28 @@ function isAsked(pointer: string, catalog: Catalog, spec: Spec): boolean {
   return role === undefined || hasRole(catalog, spec, role);
 }
 
-/** A choice without what does not fit the rest of the spec. */
-function fitting(of: FormField, catalog: Catalog, spec: Spec): FormField {
-  const options = of.kind === 'choice' ? (of.schema.enum ?? []) : [];
+/** A field with what does not fit the rest of the spec, which is `whole` with the defaults of its schema. */
+function fitting(of: FormField, catalog: Catalog, spec: Spec, whole: Spec): FormField {
+  const options: readonly unknown[] = of.kind === 'boolean' ? [true, false] : (of.schema.enum ?? []);
   const misfits = options.flatMap((option): Misfit[] => {
     const choice = inputText(option);
-    const reason = misfit(of.pointer, choice, catalog, spec);
+    const reason = misfit(of.pointer, choice, catalog, whole);
     return reason === null ? [] : [{ choice, reason }];
   });
-  if (misfits.length === 0) return of;
   const fits = options.filter((option) => !misfits.some(({ choice }) => choice === inputText(option)));
-  return { ...of, misfits, schema: { ...of.schema, enum: fits } };
+  const schema = of.kind === 'choice' ? { ...of.schema, enum: fits } : of.schema;
+  const closed = closedBecause(of.pointer, catalog, whole);
+  const value = getAt(spec, of.pointer);
+  const chosen = misfits.find(({ choice }) => choice === inputText(value));
+  let fault = of.fault ?? valueMisfit(of.pointer, catalog, whole);
+  if (chosen !== undefined) fault = `${chosen.choice} does not fit: ${chosen.reason}`;
+  else if (closed !== null && isChanged(value, of.schema.default)) fault = `must be left out: ${closed}`;
+  return { ...of, misfits, schema, closed, fault };
+}
+
+/** Whether a value says anything: the default and zero are as good as none. */
+function isChanged(value: unknown, usual: unknown): boolean {
+  return value != null && value !== 0 && inputText(value) !== inputText(usual);
 }
 
 function rank(order: readonly string[], name: string): number {
@@ -180,33 +208,25 @@ function pickFields(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec
     pick.name.slice(0, slash),
     pick.name.slice(slash + 1),
   );
-  const all = paramsOf(pick, chosen, catalog, spec);
-  const params = fieldsOf(all, pick.params).filter((param) => hasEffect(param, all, pick.params, spec));
+  const all: JsonSchema = paramsOf(pick, chosen, catalog, spec) ?? {};
+  const given = getAt(spec, pick.params);
+  // A parameter that would change nothing beside the others is not asked for, unless it is there.
+  const params = fieldsOf(all, pick.params).filter(
+    ({ pointer }) => getAt(spec, pointer) !== undefined || hindrance(nameOf(pointer), all, given) === undefined,
+  );
   return [
     { ...formField(choice), label: pick.label, required: pick.required ?? false },
     ...params.map((param) => {
-      return { ...formField(param), ...(pick.prefix && { label: labelOf(pick.prefix + nameOf(param.pointer)) }) };
+      const name = nameOf(param.pointer);
+      const fault = misfitAmong(name, all, given);
+      return { ...formField(param), fault, ...(pick.prefix && { label: labelOf(pick.prefix + name) }) };
     }),
   ];
 }
 
-/** Whether a parameter changes something beside the others; one that is there is shown in any case. */
-function hasEffect({ pointer, schema }: Field, all: JsonSchema | undefined, at: string, spec: Spec): boolean {
-  if (getAt(spec, pointer) !== undefined) return true;
-  return Object.entries(schema.onlyWhere ?? {}).every(([name, condition]) =>
-    meets(getAt(spec, `${at}/${name}`) ?? all?.properties?.[name]?.default, condition),
-  );
-}
-
 /** What the head takes if nothing is named: the memory goes with the compressor and the mode. */
 function fallback(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec): unknown {
-  if (pick.catalog !== 'memories') return schema.default;
-  const name = getAt(spec, '/compression/name');
-  const compressor = catalog.compressors.find((candidate) => candidate.name === name);
-  const usual = compressor?.default_memory;
-  const what = exchanged(catalog, spec);
-  if (what === 'models') return 'none';
-  return what === 'differences' ? (compressor?.memory_for_differences ?? usual) : usual;
+  return pick.catalog === 'memories' ? usualMemory(catalog, spec) : schema.default;
 }
 
 /** The parameters of what is chosen. A compressor may want its default memory with other defaults than its own. */
@@ -226,7 +246,8 @@ function nameOf(pointer: string): string {
 }
 
 function formField(of: Field): FormField {
-  return { ...of, basic: rankOf(of.pointer) < basic.length, required: false, misfits: [] };
+  const isBasic = rankOf(of.pointer) < basic.length;
+  return { ...of, basic: isBasic, required: false, misfits: [], closed: null, fault: null };
 }
 
 /** A parameter that both the catalog and the spec's schema describe is asked once, as the catalog says. */

@@ -1,4 +1,5 @@
 /** From a JSON schema (the subset that the head's own checker knows) to inputs, and from what is typed to values. */
+import { isObject } from './pointer';
 
 export interface JsonSchema {
   type?: string | string[];
@@ -16,6 +17,10 @@ export interface JsonSchema {
   maxItems?: number;
   /** What others of the same object must be like for this one to change anything. */
   onlyWhere?: Record<string, JsonSchema>;
+  /** Another number of the same object, which this one must not be more than. */
+  atMost?: string;
+  /** Of an object: limits of products of its numbers, and what there would be too many of. */
+  productsAtMost?: { of: string[]; maximum: number; what: string }[];
   readOnly?: boolean;
   properties?: Record<string, JsonSchema>;
   additionalProperties?: boolean | JsonSchema;
@@ -122,4 +127,45 @@ function withinRange(value: number, schema: JsonSchema): boolean {
     (exclusiveMaximum === undefined || value < exclusiveMaximum) &&
     (multipleOf === undefined || value % multipleOf === 0)
   );
+}
+
+/** A value with the defaults of its schema, where it has nothing. */
+export function withDefaults(schema: JsonSchema, value: unknown): unknown {
+  const given = value === undefined ? schema.default : value;
+  if (schema.properties === undefined || (given !== undefined && !isObject(given))) return given;
+  const whole: Record<string, unknown> = isObject(given) ? { ...given } : {};
+  for (const [name, property] of Object.entries(schema.properties)) {
+    const inner = withDefaults(property, whole[name]);
+    if (inner !== undefined) whole[name] = inner;
+  }
+  return whole;
+}
+
+/** A property of an object that the head completes. */
+function valueOf(name: string, all: JsonSchema, object: unknown): unknown {
+  return (isObject(object) ? object[name] : undefined) ?? all.properties?.[name]?.default;
+}
+
+/** Which other property is not as it must be for this one to change anything; undefined if none. */
+export function hindrance(name: string, all: JsonSchema, object: unknown): string | undefined {
+  const conditions = Object.entries(all.properties?.[name]?.onlyWhere ?? {});
+  return conditions.find(([other, condition]) => !meets(valueOf(other, all, object), condition))?.[0];
+}
+
+/** Why a property does not fit the others of its object, each of which is right by itself; null if it does. */
+export function misfitAmong(name: string, all: JsonSchema, object: unknown): string | null {
+  const { atMost, default: usual } = all.properties?.[name] ?? {};
+  const value = valueOf(name, all, object);
+  const most = atMost === undefined ? undefined : valueOf(atMost, all, object);
+  if (typeof value === 'number' && typeof most === 'number' && value > most) {
+    return `must be at most ${atMost}, which is ${most}`;
+  }
+  const other = inputText(value) === inputText(usual) ? undefined : hindrance(name, all, object);
+  if (other !== undefined) return `has no effect with this ${other}: leave it out`;
+  const product = (factors: readonly string[]) =>
+    factors.reduce((result, factor) => result * Number(valueOf(factor, all, object)), 1);
+  const broken = all.productsAtMost?.find(({ of, maximum }) => of.at(-1) === name && product(of) > maximum);
+  if (broken === undefined) return null;
+  const { of, maximum, what } = broken;
+  return `makes too many ${what}: ${of.join(' × ')} is ${product(of)}, and must be at most ${maximum}`;
 }

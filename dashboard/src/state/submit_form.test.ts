@@ -12,6 +12,8 @@ const epochs: FormField = {
   basic: true,
   required: false,
   misfits: [],
+  closed: null,
+  fault: null,
 };
 const compressor: FormField = { ...epochs, pointer: '/compression/name', kind: 'text', schema: { type: 'string' } };
 

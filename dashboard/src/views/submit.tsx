@@ -114,7 +114,9 @@ function Group({ group, form }: { group: FormGroup; form: SubmitForm }) {
   const faults = form.faults.value;
   const hidden = group.fields.filter(({ basic }) => !basic);
   // What is wrong must be seen.
-  const wrong = hidden.some(({ pointer }) => faults.has(pointer) || form.faultOf(pointer) !== null);
+  const wrong = hidden.some(
+    ({ pointer, fault }) => fault !== null || faults.has(pointer) || form.faultOf(pointer) !== null,
+  );
   const open = useSignal(false);
   if (hidden.length === group.fields.length) {
     return (
