@@ -41,13 +41,19 @@ std::uint64_t load_u64(BytesView bytes) {
   return value;
 }
 
-/// Bytes of a tensor of that shape, or nothing if no memory could hold it.
+/// Bytes of a tensor of that shape, or nothing if no memory could hold it. That is so for an empty one, too, if its
+/// other extents are too large together: who makes a tensor of it counts in signed numbers.
 std::optional<std::uint64_t> bytes_of(Dtype dtype, const std::vector<std::uint64_t>& shape) {
-  std::uint64_t bytes = size_of(dtype);
+  std::int64_t bytes = static_cast<std::int64_t>(size_of(dtype));
+  bool empty = false;
   for (const auto extent : shape) {
-    if (__builtin_mul_overflow(bytes, extent, &bytes)) return std::nullopt;
+    if (extent == 0) {
+      empty = true;
+    } else if (__builtin_mul_overflow(bytes, extent, &bytes)) {
+      return std::nullopt;
+    }
   }
-  return bytes;
+  return empty ? 0 : static_cast<std::uint64_t>(bytes);
 }
 
 Result<json> parse_header(BytesView text) {
