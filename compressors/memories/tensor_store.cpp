@@ -7,7 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/ensure.hpp"
 #include "base/errc.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/kernels/arithmetic.hpp"
@@ -81,7 +80,7 @@ bool TensorStore::add(const Round& round, std::uint64_t first, std::span<const f
   auto tensor = find(round);
   if (!tensor) return false;
   const auto size = static_cast<std::uint64_t>(tensor->numel());
-  ensure(first <= size && values.size() <= size - first, "entries of the tensor");
+  if (first > size || values.size() > size - first) return false;
   if (tensor->is_cpu()) {
     accumulate_residual(1, 1, values, flat(*tensor).subspan(first, values.size()));
     return true;

@@ -38,7 +38,8 @@ class TensorStore {
   /// Replaces the tensor for `round.tensor`, whatever shape it had.
   void put(const Round& round, at::Tensor tensor) { tensors_.of(round) = std::move(tensor); }
 
-  /// Adds `values` to the entries of the tensor for `round.tensor` from `first` on. Returns false if there is none.
+  /// Adds `values` to the entries of the tensor for `round.tensor` from `first` on. Returns false, and does nothing, if
+  /// there is none, or it does not have them: one from a checkpoint has any shape, until of() refuses it.
   bool add(const Round& round, std::uint64_t first, std::span<const float> values) const;
 
   /// Sets the tensor for `round.tensor` to zero, if there is one.

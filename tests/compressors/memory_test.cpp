@@ -33,6 +33,18 @@ at::Tensor state(const Memory& memory, std::string_view name) {
   return {};
 }
 
+TEST(ResidualMemory, HasNoPlaceBeyondATensorFromACheckpoint) {
+  ResidualMemory memory(ResidualMemory::Options{});
+  memory.restore(std::vector<NamedTensor>{{"residual.3", at::ones({4})}}).value();
+  const std::vector<float> values(3, 1.0F);
+  const Round round{.tensor = 3};
+  EXPECT_FALSE(memory.add_unsent(round, 2, values));
+  EXPECT_FALSE(memory.add_unsent(round, 5, values));
+  EXPECT_TRUE(state(memory, "residual.3").equal(at::ones({4})));
+  EXPECT_TRUE(memory.add_unsent(round, 1, values));
+  EXPECT_EQ(state(memory, "residual.3").sum().item<float>(), 7.0F);
+}
+
 TEST(ResidualMemory, WhatWasSentAndWhatIsLeftAddUpToTheGradients) {
   Rank rank{.memory = std::make_unique<ResidualMemory>(ResidualMemory::Options{})};
   at::Tensor gradients = at::zeros({entries}, at::kDouble);
