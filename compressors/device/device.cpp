@@ -61,6 +61,10 @@ cuda::StreamHandle current_handle(const at::Tensor& tensor) {
   return handle;
 }
 
+cuda::StreamHandle computing_handle(const at::Tensor& tensor) {
+  return current_stream(tensor).id() == 0 ? nullptr : current_handle(tensor);
+}
+
 void copy_below(std::byte* to, const std::byte* from, std::size_t bytes) {
   constexpr std::size_t grain = std::size_t{256} << 10;
   const auto parts = static_cast<std::int64_t>((bytes + grain - 1) / grain);

@@ -22,6 +22,9 @@ namespace weir::compressors::device {
 /// The calling thread's current stream on the device of `tensor`, for LibTorch and for kernels.
 c10::Stream current_stream(const at::Tensor& tensor);
 cuda::StreamHandle current_handle(const at::Tensor& tensor);
+/// The same where the stream may also be LibTorch's default one, in which a training computes. CUDA's own name of that
+/// is null.
+cuda::StreamHandle computing_handle(const at::Tensor& tensor);
 
 /// Bytes beside `tensor`, whose content nobody has set.
 inline at::Tensor scratch(const at::Tensor& tensor, std::size_t bytes) {

@@ -1,9 +1,13 @@
 #include "compressors/device/sums.hpp"
 
+#include <cstddef>
+#include <vector>
+
 #include "base/half.hpp"
 #include "compressors/device/launching.hpp"
 #include "cuda/kernels/arithmetic.hpp"
 #include "cuda/kernels/half.hpp"
+#include "cuda/kernels/trits.hpp"
 
 namespace weir::compressors::device {
 namespace {
@@ -40,6 +44,27 @@ Result<bool> widen(const at::Tensor& sum, const at::Tensor& to) {
   const auto done = sum.scalar_type() == at::kHalf ? widened(place<Half>(sum)) : widened(place<BFloat16>(sum));
   if (!done) return done.error();
   return read<cuda::Report>(report).misfit == 0;
+}
+
+Result<at::Tensor> sums_of_squares(std::span<const at::Tensor> tensors) {
+  const at::Tensor& beside = tensors.front();
+  std::uint64_t part_count = 0;
+  for (const at::Tensor& one : tensors) part_count += cuda::size_parts(size_of(one));
+  const at::Tensor parts = scratch(beside, part_count * sizeof(cuda::Size));
+  // The kernel writes Sizes, whose second halves are the sums.
+  static_assert(sizeof(cuda::Size) == 2 * sizeof(double) && offsetof(cuda::Size, squares) == sizeof(double));
+  const auto count = static_cast<std::int64_t>(tensors.size());
+  const at::Tensor sizes = at::empty({count, 2}, beside.options().dtype(at::kDouble));
+  auto* part = place<cuda::Size>(parts);
+  auto* size = place<cuda::Size>(sizes);
+  std::vector<cuda::SizeToFind> all;
+  for (const at::Tensor& one : tensors) {
+    const std::uint64_t n = size_of(one);
+    all.push_back({place<float>(one), n, part, size++});
+    part += cuda::size_parts(n);
+  }
+  if (auto found = cuda::find_sizes(all, computing_handle(beside)); !found) return found.error();
+  return sizes.select(1, 1);
 }
 
 void* current_cuda_stream(const at::Tensor& tensor) { return current_handle(tensor); }

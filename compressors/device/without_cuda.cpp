@@ -79,6 +79,7 @@ Result<bool> write_shares(std::span<const at::Tensor>, float, const at::Tensor&,
   return unsupported();
 }
 Result<bool> widen(const at::Tensor&, const at::Tensor&) { return unsupported(); }
+Result<at::Tensor> sums_of_squares(std::span<const at::Tensor>) { return unsupported(); }
 void* current_cuda_stream(const at::Tensor&) { return nullptr; }
 
 Result<bool> all_finite(const at::Tensor&) { return unsupported(); }

@@ -1,7 +1,9 @@
 #include "cuda/kernels/trits.hpp"
 
 #include <algorithm>
+#include <utility>
 
+#include "compressors/kernels/arithmetic.hpp"
 #include "compressors/kernels/quantization/quantize.hpp"
 #include "compressors/kernels/random/random.hpp"
 #include "tests/cuda/kernels/support.hpp"
@@ -19,6 +21,14 @@ compressors::Size due_size(std::span<const float> values) {
   }
   return compressors::sum_of_sizes(parts);
 }
+
+/// A tensor, and what finding its size needs.
+struct Sized {
+  explicit Sized(std::vector<float> of) : values(std::move(of)), x(values, values.size() % 4) {}
+  std::vector<float> values;
+  Array<float> x;
+  Array<Size> parts{size_parts(values.size())};
+};
 
 std::size_t code_bytes(std::size_t n) {
   using compressors::trit_block;
@@ -61,6 +71,26 @@ TEST(CudaTrits, SizeIsThatOfTheTwin) {
       ASSERT_EQ(size.read()[0].squares, due.squares);
     }
   }
+}
+
+TEST(CudaTrits, SquaresOfManyTensorsAreThoseOfSumOfSquares) {
+  std::vector<std::size_t> all(60, 3);  // with the others, more than one launch takes
+  all.insert(all.end(), sizes.begin(), sizes.end());
+  all.push_back(2 * 64 * 4096 + 5000);
+  const Array<Size> places(all.size());
+  std::vector<Sized> tensors;
+  std::vector<SizeToFind> given;
+  std::vector<double> due;
+  tensors.reserve(all.size());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Sized& it = tensors.emplace_back(some_values(all[i], all_kinds[i % all_kinds.size()]));
+    given.push_back({it.x.data(), all[i], it.parts.data(), places.data() + i});
+    due.push_back(compressors::sum_of_squares(it.values));
+  }
+  find_sizes(given, nullptr).value();
+  std::vector<double> found;
+  for (const Size& size : places.read()) found.push_back(size.squares);
+  EXPECT_TRUE(same_bits(found, due));
 }
 
 TEST(CudaTrits, CodeIsThatOfTheTwin) {
