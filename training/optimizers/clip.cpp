@@ -1,30 +1,40 @@
 #include "training/optimizers/clip.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
 
-#include <cmath>
+#include <vector>
 
-#include "training/device.hpp"
 #include "training/optimizers/norm.hpp"
 
 namespace weir::training {
+namespace {
+
+/// What to multiply gradients by whose norm is to be at most `most`, beside them.
+at::Tensor factor_of(std::span<const at::Tensor> gradients, double most) {
+  const at::Tensor norm = sum_by_halves(sums_of_squares(gradients)).sqrt();
+  const at::Tensor limit = at::full_like(norm, most);
+  const at::Tensor is_limited = norm.isfinite().logical_and(norm.gt(limit));
+  return at::where(is_limited, limit.div(norm), at::ones_like(norm)).to(at::kFloat);
+}
+
+}  // namespace
 
 void clip(const protocol::JobSpec::Clip& limits, std::span<const at::Tensor> gradients) {
   const at::NoGradGuard no_grad;
-  double squares = 0;
+  std::vector<at::Tensor> defined;
   for (const auto& gradient : gradients) {
     if (!gradient.defined()) continue;
     if (limits.value) gradient.clamp_(-*limits.value, *limits.value);
-    if (!limits.norm) continue;
-    const at::Tensor entries = on_host(gradient).contiguous();
-    squares += sum_of_squares({entries.data_ptr<float>(), static_cast<std::size_t>(entries.numel())});
+    defined.push_back(gradient);
   }
-  if (!limits.norm) return;
-  const double norm = std::sqrt(squares);
-  if (!std::isfinite(norm) || norm <= *limits.norm) return;
-  for (const auto& gradient : gradients) {
-    if (gradient.defined()) gradient.mul_(*limits.norm / norm);
-  }
+  if (!limits.norm || defined.empty()) return;
+  const at::Tensor factor = factor_of(defined, *limits.norm);
+  // On a device everything is multiplied, also by one, rather than that the host waits for the factor.
+  if (factor.is_cpu() && factor.item<float>() == 1) return;
+  for (const auto& gradient : defined) gradient.mul_(factor);
 }
 
 }  // namespace weir::training

@@ -3,25 +3,23 @@
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_div.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones_like.h>
+#include <ATen/ops/where.h>
 
-#include <cmath>
+#include <cstddef>
+#include <cstdint>
 
-#include "training/device.hpp"
 #include "training/optimizers/norm.hpp"
 
 namespace weir::training {
 namespace {
 
-double norm_of(const at::Tensor& tensor) {
-  const at::Tensor values = on_host(tensor);
-  return std::sqrt(sum_of_squares({values.data_ptr<float>(), static_cast<std::size_t>(values.numel())}));
-}
-
-/// |x| / |u|; 1 where one of them is zero.
-double ratio_of(const at::Tensor& parameter, const at::Tensor& update) {
-  const double length = norm_of(parameter);
-  const double update_length = norm_of(update);
-  return length > 0 && update_length > 0 ? length / update_length : 1;
+/// |x| / |u| of each parameter, beside them; 1 where one of these is zero.
+at::Tensor ratios_of(std::span<const at::Tensor> parameters, std::span<const at::Tensor> updates) {
+  const at::Tensor lengths = sums_of_squares(parameters).sqrt();
+  const at::Tensor update_lengths = sums_of_squares(updates).sqrt();
+  const at::Tensor has_both = lengths.gt(0).logical_and(update_lengths.gt(0));
+  return at::where(has_both, lengths.div(update_lengths), at::ones_like(lengths));
 }
 
 }  // namespace
@@ -39,15 +37,28 @@ void Lamb::step(std::span<Mean> means, double learning_rate) {
       at::_foreach_div_(updates, divisor);
       if (!rule.spared) at::_foreach_add_(updates, slice.of(parameters), rule.weight_decay);
     });
-    for (const auto i : turn) {
-      const double ratio = rule.spared ? 1 : ratio_of(parameters[i], updates_[i]);
-      const Turn one{i};
-      for_slices(one, parameters, [&](const Slice& slice) {
-        at::_foreach_add_(slice.of(parameters), slice.of(updates_), -learning_rate * rule.lr_scale * ratio);
-      });
-      updates_[i].reset();
+    const double rate = learning_rate * rule.lr_scale;
+    if (rule.spared) {
+      for_slices(turn, parameters,
+                 [&](const Slice& slice) { at::_foreach_add_(slice.of(parameters), slice.of(updates_), -rate); });
+    } else {
+      subtract_at_length(turn, rate);
     }
+    for (const auto i : turn) updates_[i].reset();
   });
+}
+
+/// Subtracts the updates of a turn, each at the length of its parameter times the rate.
+void Lamb::subtract_at_length(const Turn& turn, double rate) {
+  const auto parameters = moments_.parameters();
+  const Slice all{turn};
+  const at::Tensor factors = ratios_of(all.of(parameters), all.of(updates_)).mul(-rate).to(at::kFloat);
+  for (std::size_t k = 0; k < turn.size(); ++k) {
+    const at::Tensor factor = factors.select(0, static_cast<std::int64_t>(k));
+    const Turn one{turn[k]};
+    for_slices(one, parameters,
+               [&](const Slice& slice) { slice.of(parameters).front().addcmul_(slice.of(updates_).front(), factor); });
+  }
 }
 
 }  // namespace weir::training

@@ -33,6 +33,8 @@ class Lamb final : public Optimizer {
   Result<void> restore(std::span<const NamedTensor> state) override { return moments_.restore(type_name, state); }
 
  private:
+  void subtract_at_length(const Turn& turn, double rate);
+
   Moments moments_;
   std::vector<at::Tensor> updates_;  ///< u, of the parameters of the turn
 };

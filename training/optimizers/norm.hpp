@@ -1,23 +1,21 @@
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <numeric>
+#include <ATen/core/Tensor.h>
+
 #include <span>
 
 namespace weir::training {
 
-/// The sum of squares, in double and always in the same order: ranks whose machines have other numbers of cores or
-/// other vector units get the same bits, which a step that depends on a norm needs.
-inline double sum_of_squares(std::span<const float> values) {
-  constexpr std::size_t lanes = 8;  // sums that do not wait for each other
-  std::array<double, lanes> sums{};
-  std::size_t i = 0;
-  for (; i + lanes <= values.size(); i += lanes) {
-    for (std::size_t lane = 0; lane < lanes; ++lane) sums[lane] += double{values[i + lane]} * double{values[i + lane]};
-  }
-  for (; i < values.size(); ++i) sums[0] += double{values[i]} * double{values[i]};
-  return std::accumulate(sums.begin(), sums.end(), 0.0);
-}
+// Norms for steps that depend on them. Additions are in a fixed order, so that ranks whose machines have other numbers
+// of cores, other vector units or GPUs get the same bits. The results lie beside the tensors: where these are on a
+// device that weir has kernels for (compressors/device/device.hpp), nothing waits for it.
+
+/// The sum of the squares of the entries of each tensor, float32 and all on one device, of which there is one or more:
+/// one row of float64.
+at::Tensor sums_of_squares(std::span<const at::Tensor> tensors);
+
+/// The sum of a row of numbers, of which there is one or more, as a tensor without extents. The second half is added to
+/// the first, entry by entry, until one number is left.
+at::Tensor sum_by_halves(at::Tensor row);
 
 }  // namespace weir::training
