@@ -86,6 +86,7 @@ std::vector<Case> cases() {
       of_optimizer("adam", {{"lr", 0.01}, {"weight_decay", 0.01}}),
       of_optimizer("adamw", {{"lr", 0.01}}),
       of_optimizer("lamb", {{"lr", 0.01}}),
+      of_optimizer("lamb", {{"lr", 0.01}, {"no_decay", true}}, {.norm = 0.1, .value = 0.05}),
       {"batch_norm", with_batch_norm(small_job("none"))},
       {"accumulating", accumulating(small_job("dgc"), 2)},
       of_text(),
@@ -185,6 +186,23 @@ TEST(Device, TrainsInBfloat16) {
   const double off = std::abs(there.watchers[0].records.front().loss - loss);
   EXPECT_GT(off, 1e-5 * loss);
   EXPECT_LT(off, 0.02 * loss);
+}
+
+TEST(Device, ALossThatIsNoNumberEndsTheTrainingWithTheSentenceOfTheProcessor) {
+  auto spec = small_job("none");
+  spec.training.optimizer.params["lr"] = 1e30;
+  const auto there = train(spec, 1, {.devices = {gpu}});
+  const auto here = train(spec, 1);
+  ASSERT_FALSE(there.results[0]);
+  ASSERT_FALSE(here.results[0]);
+  EXPECT_TRUE(there.results[0].error().context.starts_with("the loss became ")) << there.results[0].error().message();
+  if (is_emulated()) EXPECT_EQ(there.results[0].error(), here.results[0].error());
+  const auto both = train(spec, 2, {.devices = {gpu, gpu}});
+  for (const auto& result : both.results) ASSERT_FALSE(result);
+  // The other one may be told of the end of the exchange before it comes to the step.
+  const bool is_said = std::ranges::any_of(
+      both.results, [](const Result<bool>& result) { return result.error().context.starts_with("the loss became "); });
+  EXPECT_TRUE(is_said) << both.results[0].error().message();
 }
 
 /// Between the entries of two models in files.
@@ -306,6 +324,10 @@ TEST(Device, WithoutKernelsForItWhatItComputesIsCompressedOnTheProcessor) {
     expect_same(train(spec, 2, {.devices = {gpu, gpu}}), train(spec, 2));
   }
   auto spec = small_job("none");
+  spec.training.optimizer = {"lamb", {{"lr", 0.01}}};
+  spec.training.clip.norm = 0.1;
+  expect_same(train(spec, 2, {.devices = {gpu, gpu}}), train(spec, 2));
+  spec = small_job("none");
   spec.exchange.topology = "nccl";
   const auto made = Replica::make(spec, 0, 2, 0, gpu);
   ASSERT_FALSE(made);

@@ -47,6 +47,7 @@ Passes::Passes(Replica& replica, const Plan& plan, Slowdown slowdown)
       slowdown_(std::move(slowdown)),
       loader_(*replica.examples, replica.device) {
   replica.model->set_training(true);
+  if (!replica.device.is_cpu()) loss_copy_.emplace(replica.device);
 }
 
 /// Does what needs the more memory the more examples a batch has.
@@ -68,15 +69,16 @@ Result<double> Passes::run(double learning_rate, const std::function<void()>& be
   double loss = 0;
   for (std::size_t number = 0; number < batches_; ++number) {
     at::Tensor of_batch;
-    float value = 0;
     const auto forward = within_memory([&] {
       const Batch batch = take(step, number);
       slowdown_.begin();
       of_batch = at::cross_entropy_loss(logits_of(*replica_.model, batch.input, precision), batch.target);
-      value = of_batch.item<float>();
+      if (loss_copy_) loss_copy_->begin(of_batch);
+      if (slowdown_.slows()) wait_for_device();
       slowdown_.end();
     });
     if (!forward) return forward.error();
+    float value = loss_copy_ ? 0 : of_batch.item<float>();
     if (!std::isfinite(value)) return lost_the_loss(value, step + 1, learning_rate);
     if (number + 1 == batches_ && before_last) before_last();
     const auto backward = within_memory([&] {
@@ -86,12 +88,14 @@ Result<double> Passes::run(double learning_rate, const std::function<void()>& be
       slowdown_.end();
     });
     if (!backward) return backward.error();
+    if (loss_copy_) value = loss_copy_->wait();
+    if (!std::isfinite(value)) return lost_the_loss(value, step + 1, learning_rate);
     loss += value / static_cast<double>(batches_);
   }
   return loss;
 }
 
-/// A backward pass on a GPU has only been begun when the call returns.
+/// A pass on a GPU has only been begun when the call returns.
 void Passes::wait_for_device() {
   if (replica_.device.is_cpu()) return;
   streams_of(replica_.device).getStream(replica_.device).synchronize();

@@ -4,11 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
 #include "training/datasets/loader.hpp"
+#include "training/modes/loss_copy.hpp"
 #include "training/modes/mode.hpp"
 #include "training/modes/slowdown.hpp"
 
@@ -36,7 +38,9 @@ class Passes {
 
   /// Does all passes of the next step. `before_last` is called before the last backward pass, after which
   /// gradients are complete. Returns the mean loss. Fails with: invalid_argument (the loss became NaN or infinite),
-  /// exhausted (the device's memory).
+  /// exhausted (the device's memory). On the processor a loss that is not finite ends the step before its backward
+  /// pass. On a device that pass has been begun by then, so that the device need not wait for the host; what
+  /// `before_last` has begun has to be ended by the caller, and an exchange sends nothing that is not finite.
   Result<double> run(double learning_rate, const std::function<void()>& before_last = {});
 
  private:
@@ -53,6 +57,7 @@ class Passes {
   const at::Tensor share_;  ///< of a batch in the mean
   Slowdown slowdown_;
   Loader loader_;
+  std::optional<LossCopy> loss_copy_;  ///< of a device
 };
 
 /// The gradients that the parameters of a model have, in their order; undefined where they have none.

@@ -219,6 +219,9 @@ at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
   return copy_from(from, to, false);
 }
 
+/// What a number on the host is read with: its caller waits for the copy.
+at::Scalar local_scalar(const at::Tensor& tensor) { return at::_local_scalar_dense(tensor.cpu()); }
+
 void compute_on_host(const c10::OperatorHandle& operation, torch::jit::Stack* stack) {
   const Operation operation_of_device;
   at::native::cpu_fallback(operation, stack);
@@ -278,6 +281,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, library) {
   library.impl("empty_strided", empty_strided);
   library.impl("_copy_from", copy_from);
   library.impl("_copy_from_and_resize", copy_from_and_resize);
+  library.impl("_local_scalar_dense", local_scalar);
   library.impl("as_strided", at::native::as_strided_tensorimpl);
   library.impl("view", at::native::view);
   library.impl("_reshape_alias", at::native::_reshape_alias);
