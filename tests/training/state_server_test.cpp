@@ -4,16 +4,20 @@
 
 #include <array>
 #include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <deque>
 #include <functional>
 #include <latch>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "base/errc.hpp"
+#include "collectives/receivers.hpp"
 #include "collectives/topologies/ring.hpp"
 #include "collectives/transports/in_process.hpp"
 #include "collectives/transports/mesh.hpp"
@@ -142,6 +146,34 @@ TEST(StateServer, RefusesMessagesThatAreNoQuestions) {
   expect(served(bytes_of({3}), 0), "no question");
   expect(served(bytes_of({~0ULL}), 0), "no question");
   expect(served(bytes_of({2, 0, 0, 0, 0, ~0ULL}), 0), "bytes to measure its link by");
+}
+
+/// What a worker says of a state server that answers its question like this.
+Error answered(std::uint64_t steps, double share) {
+  std::array<std::uint64_t, 2> answer{steps, 0};
+  std::memcpy(&answer[1], &share, sizeof share);
+  auto fabrics = collectives::in_process_group(2, 2);
+  const auto lane = StateServer::lane_of(*fabrics[1]);
+  const std::jthread server([&] {
+    (void)fabrics[1]->thread().run([&]() -> Task<> {
+      Words question{};
+      collectives::Filler into(std::as_writable_bytes(std::span(question)));
+      collectives::Receive arrival(fabrics[1]->lane(lane), 0, {}, into);
+      if (auto done = co_await arrival; !done) co_return done.error();
+      Send sent(fabrics[1]->lane(lane), 0, {}, std::as_bytes(std::span(answer)));
+      co_return co_await sent;
+    });
+  });
+  const auto granted = StateClient(*fabrics[0], 1).more({}, 0);
+  return granted ? Error{} : granted.error();
+}
+
+TEST(StateServer, AWorkerRefusesAnswersThatCannotBe) {
+  for (const double share : {0.0, -0.5, 1.5, std::nan("")}) {
+    EXPECT_EQ(answered(1, share).code, Errc::malformed) << share;
+  }
+  EXPECT_EQ(answered(10'001, 1).code, Errc::malformed);
+  EXPECT_EQ(answered(~0ULL, 1).context, "the state server grants 18446744073709551615 steps in one round");
 }
 
 TEST(StateServer, WorkersMustAgreeOnTheStepOfTheJob) {

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <string>
 
 #include "base/errc.hpp"
 #include "collectives/receivers.hpp"
 #include "training/state_server/messages.hpp"
 #include "training/state_server/state_server.hpp"
+#include "training/state_server/step_budget.hpp"
 
 namespace weir::training {
 namespace {
@@ -64,6 +66,9 @@ Result<Grant> StateClient::more(const WorkerState& state, std::uint64_t job_step
   if (!asked) return asked.error();
   if (!(answer.share > 0 && answer.share <= 1)) {
     return Error{Errc::malformed, "the state server answers with a share that is none"};
+  }
+  if (answer.steps > StepBudget::Options().steps_max) {
+    return Error{Errc::malformed, "the state server grants " + std::to_string(answer.steps) + " steps in one round"};
   }
   return Grant{.steps = answer.steps, .share = answer.share};
 }
