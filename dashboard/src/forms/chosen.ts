@@ -44,9 +44,12 @@ export function exchanged(catalog: Catalog, spec: Spec): string {
   return usual === 'gradients' && getAt(spec, '/compression/apply_to') === 'models' ? 'differences' : usual;
 }
 
-/** Whether the mode has processes of a role beside its workers. */
-export function hasRole(catalog: Catalog, spec: Spec, role: string): boolean {
-  return role === 'worker' || modeOf(catalog, spec)?.roles?.[role] !== undefined;
+/** Why there are no processes that the resources at a place are of; null if there are, or it is another place. */
+export function missingRole(pointer: string, catalog: Catalog, spec: Spec): string | null {
+  const role = /^\/resources\/per_(\w+)$/.exec(pointer)?.[1];
+  const mode = modeOf(catalog, spec);
+  if (role === undefined || role === 'worker' || mode?.roles?.[role] !== undefined) return null;
+  return `the mode ${mode?.name} has no ${role.replace('_', ' ')}`;
 }
 
 /** What the head takes for a parameter that is left out; undefined if there is no such parameter. */

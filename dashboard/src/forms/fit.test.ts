@@ -145,6 +145,16 @@ describe('memories of a compressor whose error depends on a number', () => {
     expect(why({ bucket: 960 })).toBe('Its error is large.');
     expect(why({ bits: 1 })).toBe('Its error is large.');
   });
+
+  it('are told if the usual one does not fit', () => {
+    const memory = (params: object) => {
+      const usual = { ...with_qsgd, compressors: [entry('qsgd', { ...qsgd, default_memory: 'residual' })] };
+      const groups = formGroups(schema, usual as unknown as Catalog, { compression: { name: 'qsgd', params } });
+      return groups.flatMap((group) => group.fields).find(({ pointer }) => pointer === '/compression/memory');
+    };
+    expect(memory({})).toMatchObject({ fault: null, schema: { default: 'residual' } });
+    expect(memory({ bits: 1 })?.fault).toBe('residual does not fit: Its error is large.');
+  });
 });
 
 describe('memories', () => {
@@ -237,6 +247,14 @@ describe('modes', () => {
     expect(resources('sync')).toEqual(['/resources/per_worker']);
     expect(resources('async')).toEqual(['/resources/per_worker', '/resources/per_server']);
     expect(resources('watched')).toEqual(['/resources/per_worker', '/resources/per_state_server']);
+  });
+
+  it('tell of resources that are left from another mode', () => {
+    const left = { training: { mode: 'sync' }, resources: { per_server: { cpu: 2 } } };
+    const told = formGroups(schema, catalog, left)
+      .flatMap((group) => group.fields)
+      .find(({ pointer }) => pointer === '/resources/per_server');
+    expect(told?.fault).toBe('must be left out: the mode sync has no server');
   });
 
   it('have their own parameters, with what they mean', () => {

@@ -181,6 +181,26 @@ describe('formGroups', () => {
     expect(dependents('/resources/workers', {})).toEqual(['/resources/min_workers']);
   });
 
+  it('keeps of a memory that nobody has named what the next one takes, too', () => {
+    const numbers = (...names: string[]) => ({
+      properties: Object.fromEntries(names.map((name) => [name, { type: 'number' }])),
+    });
+    const of_modes = {
+      ...catalog,
+      modes: [entry('sync', {}), { ...entry('diloco', {}), exchanges: 'differences' }],
+      compressors: [{ ...entry('dgc', {}), default_memory: 'masking', memory_for_differences: 'plain' }],
+      memories: [entry('masking', numbers('beta', 'clip')), entry('plain', numbers('beta'))],
+    } as unknown as Catalog;
+    const compression = { name: 'dgc', memory_params: { beta: 0.5, clip: 1 } };
+    const stray = (mode: string, more = {}) =>
+      dependents('/training/mode', { training: { mode }, compression: { ...compression, ...more } }, of_modes);
+    expect(stray('sync')).toEqual(['/training/params']);
+    expect(stray('diloco')).toEqual(['/training/params', '/compression/memory_params/clip']);
+    expect(stray('diloco', { memory: 'masking' })).toEqual(['/training/params']);
+    const models = { compression: { ...compression, apply_to: 'models' } };
+    expect(dependents('/compression/apply_to', models, of_modes)).toEqual(['/compression/memory_params/clip']);
+  });
+
   it('keeps of an optimizer what the next one takes, too', () => {
     const numbers = (...names: string[]) => ({
       properties: Object.fromEntries(names.map((name) => [name, { type: 'number' }])),

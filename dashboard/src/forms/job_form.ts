@@ -1,7 +1,7 @@
 import type { Catalog, CatalogEntry, Spec } from '../api/types';
-import { hasRole, usualMemory } from './chosen';
+import { memoryOf, missingRole, usualMemory } from './chosen';
 import { misfit } from './fit';
-import { getAt } from './pointer';
+import { getAt, isObject } from './pointer';
 import {
   field,
   fieldsOf,
@@ -120,7 +120,7 @@ export function formGroups(schema: JsonSchema, catalog: Catalog, spec: Spec): Fo
     if (property.properties === undefined) {
       general.fields.push(formField(field(property, '', name)));
     } else {
-      const fields = collect(property, pointer, catalog, spec);
+      const fields = collect(property, pointer, catalog, spec, whole);
       // What is trained on what belongs together.
       if (name === 'model' || name === 'dataset') general.fields.push(...fields);
       else if (fields.length > 0) groups.push({ title: labelOf(name), fields });
@@ -128,17 +128,16 @@ export function formGroups(schema: JsonSchema, catalog: Catalog, spec: Spec): Fo
   }
   for (const group of groups) {
     group.fields = group.fields
-      .filter(({ pointer }) => isAsked(pointer, catalog, whole))
       .map((of) => fitting(of, catalog, spec, whole))
+      .filter((of) => isAsked(of, catalog, whole))
       .sort((a, b) => rankOf(a.pointer) - rankOf(b.pointer));
   }
   return groups;
 }
 
-/** Resources of processes that the mode does not have are not asked for. */
-function isAsked(pointer: string, catalog: Catalog, spec: Spec): boolean {
-  const role = /^\/resources\/per_(\w+)$/.exec(pointer)?.[1];
-  return role === undefined || hasRole(catalog, spec, role);
+/** Resources of processes that the mode does not have are not asked for, but told if they are there. */
+function isAsked({ fault, pointer }: FormField, catalog: Catalog, whole: Spec): boolean {
+  return fault !== null || missingRole(pointer, catalog, whole) === null;
 }
 
 /** A field with what does not fit the rest of the spec, which is `whole` with the defaults of its schema. */
@@ -153,7 +152,7 @@ function fitting(of: FormField, catalog: Catalog, spec: Spec, whole: Spec): Form
   const schema = of.kind === 'choice' ? { ...of.schema, enum: fits } : of.schema;
   const closed = closedBecause(of.pointer, catalog, whole);
   const value = getAt(spec, of.pointer);
-  const chosen = misfits.find(({ choice }) => choice === inputText(value));
+  const chosen = misfits.find(({ choice }) => choice === inputText(value ?? of.schema.default));
   let fault = of.fault ?? valueMisfit(of.pointer, catalog, whole);
   if (chosen !== undefined) fault = `${chosen.choice} does not fit: ${chosen.reason}`;
   else if (closed !== null && isChanged(value, of.schema.default)) fault = `must be left out: ${closed}`;
@@ -176,33 +175,40 @@ function rankOf(pointer: string): number {
   return own < basic.length ? own : rank(basic, `${pointer.slice(0, pointer.lastIndexOf('/'))}/*`);
 }
 
-function collect(schema: JsonSchema, pointer: string, catalog: Catalog, spec: Spec, prefix = ''): FormField[] {
+function collect(
+  schema: JsonSchema,
+  pointer: string,
+  catalog: Catalog,
+  spec: Spec,
+  whole: Spec,
+  prefix = '',
+): FormField[] {
   const fields: FormField[] = [];
   const taken = new Set(picks.flatMap(({ params }) => params ?? []));
   for (const [name, property] of Object.entries(schema.properties ?? {})) {
     if (property.readOnly === true) continue;
     const at = `${pointer}/${name}`;
     const pick = picks.find((candidate) => candidate.name === at);
-    if (pick !== undefined) fields.push(...pickFields(pick, property, catalog, spec));
+    if (pick !== undefined) fields.push(...pickFields(pick, property, catalog, spec, whole));
     else if (taken.has(at) && property.properties === undefined)
       continue; // comes with what was picked
-    else if (property.properties !== undefined) fields.push(...collect(property, at, catalog, spec, `${name}_`));
+    else if (property.properties !== undefined) fields.push(...collect(property, at, catalog, spec, whole, `${name}_`));
     else fields.push({ ...formField(field(property, pointer, name)), label: labelOf(prefix + name) });
   }
   return distinct(fields);
 }
 
-function pickFields(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec): FormField[] {
+function pickFields(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec, whole: Spec): FormField[] {
   const entries = catalog[pick.catalog] ?? [];
-  const chosen = entries.find(
-    ({ name }) => name === (getAt(spec, pick.name) ?? fallback(pick, schema, catalog, spec)),
-  );
+  // The memory that is taken if none is named goes with the compressor and the mode.
+  const usual = pick.catalog === 'memories' ? usualMemory(catalog, whole) : schema.default;
+  const chosen = entries.find(({ name }) => name === (getAt(spec, pick.name) ?? usual));
   const slash = pick.name.lastIndexOf('/');
   const choice = field(
     {
       type: 'string',
       enum: entries.map(({ name }) => name),
-      ...(schema.default !== undefined && { default: schema.default }),
+      ...(usual !== undefined && { default: usual }),
       description: chosen?.summary ?? schema.description ?? '',
     },
     pick.name.slice(0, slash),
@@ -222,11 +228,6 @@ function pickFields(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec
       return { ...formField(param), fault, ...(pick.prefix && { label: labelOf(pick.prefix + name) }) };
     }),
   ];
-}
-
-/** What the head takes if nothing is named: the memory goes with the compressor and the mode. */
-function fallback(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec): unknown {
-  return pick.catalog === 'memories' ? usualMemory(catalog, spec) : schema.default;
 }
 
 /** The parameters of what is chosen. A compressor may want its default memory with other defaults than its own. */
@@ -262,14 +263,26 @@ function distinct(fields: FormField[]): FormField[] {
  */
 export function dependents(pointer: string, spec: Spec, catalog?: Catalog, usual?: unknown): string[] {
   if (pointer === '/resources/workers') return ['/resources/min_workers']; // null, or as many
+  if (pointer === '/compression/apply_to') return strayParams(spec, catalog);
   const pick = picks.find(({ name }) => name === pointer);
   if (pick === undefined) return [];
   if (pick.name.startsWith(`${pick.params}/`)) {
     return besides(pick, getAt(spec, pick.name) ?? usual, catalog?.[pick.catalog] ?? []);
   }
+  if (pointer === '/training/mode') return [pick.params, ...strayParams(spec, catalog)];
   return pointer === '/compression/name'
     ? [pick.params, '/compression/memory', '/compression/memory_params']
     : [pick.params];
+}
+
+/** Parameters of a memory that nobody has named, and that is another by now. */
+function strayParams(spec: Spec, catalog?: Catalog): string[] {
+  const given = getAt(spec, '/compression/memory_params');
+  if (catalog === undefined || !isObject(given) || getAt(spec, '/compression/memory') != null) return [];
+  const taken = (memoryOf(catalog, spec)?.params as JsonSchema | undefined)?.properties ?? {};
+  return Object.keys(given)
+    .filter((name) => !(name in taken))
+    .map((name) => `/compression/memory_params/${name}`);
 }
 
 /** What stands beside the name of what is picked, and only others of its kind take. */

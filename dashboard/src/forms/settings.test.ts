@@ -76,6 +76,15 @@ describe('a setting is closed', () => {
     expect(closed('/dataset/path', { dataset: { name: 'noise' } })).toBe('the dataset noise has no files');
     expect(closed('/dataset/path', { dataset: { name: 'clothes' } })).toBeNull();
   });
+
+  it('to the alpha of another partition, and to resources of processes that there are none of', () => {
+    expect(closed('/dataset/dirichlet_alpha', { dataset: { partition: 'dirichlet' } })).toBeNull();
+    expect(closed('/dataset/dirichlet_alpha', { dataset: { partition: 'iid' } })).toMatch(/the partition dirichlet/);
+    expect(closed('/resources/per_worker', { training: { mode: 'sync' } })).toBeNull();
+    expect(closed('/resources/per_state_server', { training: { mode: 'sync' } })).toBe(
+      'the mode sync has no state server',
+    );
+  });
 });
 
 describe('a value does not fit', () => {

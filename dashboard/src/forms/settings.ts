@@ -5,6 +5,7 @@ import {
   datasetOf,
   exchanged,
   memoryOf,
+  missingRole,
   modeOf,
   optimizerOf,
   ownerOfMomentum,
@@ -19,6 +20,8 @@ export function closedBecause(pointer: string, catalog: Catalog, spec: Spec): st
       const dataset = datasetOf(catalog, spec);
       return dataset?.has_files === false ? `the dataset ${dataset.name} has no files` : null;
     }
+    case '/dataset/dirichlet_alpha':
+      return getAt(spec, '/dataset/partition') === 'dirichlet' ? null : 'it is of the partition dirichlet';
     case '/training/optimizer/lr':
       return getAt(spec, '/training/params/local_lr') == null ? null : 'the local_lr of the mode takes its place';
     case '/training/optimizer/momentum':
@@ -28,7 +31,7 @@ export function closedBecause(pointer: string, catalog: Catalog, spec: Spec): st
     case '/exchange/bucket_bytes':
       return noBuckets(catalog, spec);
     default:
-      return noMomentumOfMemory(pointer, catalog, spec);
+      return missingRole(pointer, catalog, spec) ?? noMomentumOfMemory(pointer, catalog, spec);
   }
 }
 
