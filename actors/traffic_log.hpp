@@ -12,14 +12,14 @@
 namespace weir::actors {
 
 /// Decides which steps' traffic a rank reports, and keeps it until it is sent. A step is sampled if the number of those
-/// added so far is a multiple of the power of two at which one or two seconds lie between samples: the ranks of a job
-/// exchange equally often and are equally fast, so they sample the same steps without agreeing on them. Filled by the
-/// compute thread; take() is for any thread.
+/// added so far is a multiple of the power of two at which one or two seconds lie between samples. Ranks that exchange
+/// with each other in every step are equally fast, so they sample the same steps without agreeing on them. Filled by
+/// the compute thread; take() is for any thread.
 class TrafficLog {
  public:
   using Time = std::chrono::steady_clock::time_point;
 
-  /// The step with this number has ended, after `seconds`, at `now`.
+  /// The step with this number has ended, after `seconds` or, of a server, after a time that is not told, at `now`.
   void add(std::uint64_t step, double seconds, const training::TrafficAccount& account,
            Time now = std::chrono::steady_clock::now());
 

@@ -44,9 +44,9 @@ struct TrafficTotals {
 
   std::uint64_t step = 0;             ///< steps completed
   std::vector<LinkTraffic> links;     ///< by rank, those that moved something
-  std::vector<NamedTraffic> phases;   ///< part_name() of those that there are, and "other": what belongs to no step
+  std::vector<NamedTraffic> phases;   ///< part_name(), "push", "answer", as there are; "other": of no step
   std::vector<NamedTraffic> tensors;  ///< those with most bytes, at most tensors_max, most first
-  ByteCounts rest;                    ///< all other tensors, and the votes to stop
+  ByteCounts rest;                    ///< all other tensors, and what is of none
 };
 
 /// What a bucket of gradients does: it is encoded, waits for its turn on a lane, is on the wire, is decoded.

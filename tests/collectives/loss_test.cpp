@@ -122,7 +122,7 @@ TEST_P(Losses, AtEveryEventEndEveryOtherRank) {
     for (std::uint32_t rank = 0; rank < size; ++rank) all.push_back(rank);
     lose_everywhere(size, three_to_a_host, 100, all);
   }
-  // Of more ranks, some: of each host its first and another, and of each block of a power of two.
+  // Of more ranks some, among them the first and the last.
   lose_everywhere(6, three_to_a_host, 100, {0, 2, 3, 5});
   lose_everywhere(7, three_to_a_host, 100, {0, 3, 5, 6});
   lose_everywhere(8, three_to_a_host, 100, {0, 3, 7});

@@ -148,8 +148,8 @@ TEST(StateServer, RefusesMessagesThatAreNoQuestions) {
   expect(served(bytes_of({2, 0, 0, 0, 0, ~0ULL}), 0), "bytes to measure its link by");
 }
 
-/// What a worker says of a state server that answers its question like this.
-Error answered(std::uint64_t steps, double share) {
+/// What a worker in this state says of a state server that answers its question like this.
+Error answered(std::uint64_t steps, double share, const WorkerState& state = {}) {
   std::array<std::uint64_t, 2> answer{steps, 0};
   std::memcpy(&answer[1], &share, sizeof share);
   auto fabrics = collectives::in_process_group(2, 2);
@@ -164,7 +164,7 @@ Error answered(std::uint64_t steps, double share) {
       co_return co_await sent;
     });
   });
-  const auto granted = StateClient(*fabrics[0], 1).more({}, 0);
+  const auto granted = StateClient(*fabrics[0], 1).more(state, 0);
   return granted ? Error{} : granted.error();
 }
 
@@ -173,7 +173,9 @@ TEST(StateServer, AWorkerRefusesAnswersThatCannotBe) {
     EXPECT_EQ(answered(1, share).code, Errc::malformed) << share;
   }
   EXPECT_EQ(answered(10'001, 1).code, Errc::malformed);
-  EXPECT_EQ(answered(~0ULL, 1).context, "the state server grants 18446744073709551615 steps in one round");
+  EXPECT_FALSE(answered(9'999, 1, {.steps = 1}).code);
+  EXPECT_EQ(answered(10'000, 1, {.steps = 1}).context, "the state server grants 10000 steps after 1 in one round");
+  EXPECT_EQ(answered(1, 1, {.steps = ~0ULL}).code, Errc::malformed);
 }
 
 TEST(StateServer, WorkersMustAgreeOnTheStepOfTheJob) {

@@ -11,8 +11,8 @@
 namespace weir::training::servers {
 
 /// What a rank of a job with servers has moved, with the phases "push" and "answer". Used by the rank's thread. A
-/// message is counted when its sender knows that it has arrived, so that nothing counts here before it does at the
-/// sockets.
+/// server counts an answer when it knows that it has arrived, and a worker reads its totals when its pushes have, so
+/// that nothing is in them before it counts at the sockets.
 class PushTraffic final : public TrafficAccount {
  public:
   /// `parameters`: of the whole model. `fabric` must outlive this object.

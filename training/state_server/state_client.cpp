@@ -67,8 +67,10 @@ Result<Grant> StateClient::more(const WorkerState& state, std::uint64_t job_step
   if (!(answer.share > 0 && answer.share <= 1)) {
     return Error{Errc::malformed, "the state server answers with a share that is none"};
   }
-  if (answer.steps > StepBudget::Options().steps_max) {
-    return Error{Errc::malformed, "the state server grants " + std::to_string(answer.steps) + " steps in one round"};
+  const std::uint64_t most = StepBudget::Options().steps_max;
+  if (answer.steps > most - std::min(most, state.steps)) {
+    return Error{Errc::malformed, "the state server grants " + std::to_string(answer.steps) + " steps after " +
+                                      std::to_string(state.steps) + " in one round"};
   }
   return Grant{.steps = answer.steps, .share = answer.share};
 }
