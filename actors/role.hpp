@@ -37,7 +37,7 @@ class Role {
   virtual bool holds_model() const = 0;
   /// Of what this rank sends.
   virtual training::WarmupLength warmup() const { return {}; }
-  /// What this rank has moved; nothing where nothing is exchanged.
+  /// What this rank has moved, by phase and tensor; nothing where neither is told apart.
   virtual const training::TrafficAccount* traffic() const { return nullptr; }
 };
 

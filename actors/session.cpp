@@ -168,7 +168,7 @@ protocol::TrainingEnd Session::train() {
   Result<bool> finished = false;
   try {
     finished = role_->run(*this);
-    if (const auto* traffic = role_->traffic(); finished && traffic != nullptr) traffic_.finish(*traffic);
+    if (finished && group_) traffic_.finish(*group_, role_->traffic());
   } catch (const std::exception& thrown) {
     finished = training::error_of(thrown);
   }
@@ -209,8 +209,9 @@ Result<void> Session::step_done(const training::Replica& replica, const training
       traffic_.planned(std::move(*plan));
     }
   }
-  const auto* traffic = replica.mode->traffic(replica);
-  if (record.exchanged && traffic != nullptr) traffic_.add(record.step, record.seconds, *traffic);
+  if (record.exchanged && group_) {
+    traffic_.add(record.step, record.seconds, *group_, replica.mode->traffic(replica));
+  }
   steps_done_ = record.step;
   const std::uint64_t before = record.step - record.steps;
   checkpoint_due_ = checkpoint_due_ || checkpoint_due(before, record.step);
@@ -237,13 +238,11 @@ bool Session::evaluation_due(std::uint64_t before, std::uint64_t now) const {
 Result<void> Session::served(const training::ServedRecord& record) {
   metrics_->add(record, group_->traffic());
   steps_done_ = record.step;
-  if (const auto* traffic = role_->traffic()) traffic_.add(record.step, record.wait_seconds, *traffic);
+  traffic_.add(record.step, record.wait_seconds, *group_, role_->traffic());
   return {};
 }
 
-void Session::granted(std::uint64_t step) {
-  if (const auto* traffic = role_->traffic()) traffic_.add(step, /*seconds=*/0, *traffic);
-}
+void Session::granted(std::uint64_t step) { traffic_.add(step, /*seconds=*/0, *group_, role_->traffic()); }
 
 Result<void> Session::keep(std::uint64_t step, Bytes share) {
   steps_done_ = step;

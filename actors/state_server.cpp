@@ -2,13 +2,11 @@
 
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
 #include "base/errc.hpp"
 #include "protocol/checkpoint.hpp"
-#include "training/exchange/traffic_account.hpp"
 #include "training/job_parts.hpp"
 #include "training/state_server/state_server.hpp"
 #include "training/tensor_file.hpp"
@@ -47,7 +45,6 @@ class Granting final : public Role {
 
   Result<void> join(collectives::Fabric& group) override {
     group_ = &group;
-    traffic_.emplace(group);
     return training::expect_same_settings(group, spec_);
   }
 
@@ -71,7 +68,6 @@ class Granting final : public Role {
   std::uint64_t steps_total() const override { return 0; }  // the workers know
   std::uint64_t parameters() const override { return 0; }
   bool holds_model() const override { return false; }
-  const training::TrafficAccount* traffic() const override { return traffic_ ? &*traffic_ : nullptr; }
 
  private:
   Result<void> keep(training::Progress& progress) const {
@@ -83,7 +79,6 @@ class Granting final : public Role {
   const protocol::JobSpec spec_;
   const std::uint32_t workers_;
   collectives::Fabric* group_ = nullptr;
-  std::optional<training::GroupTraffic> traffic_;  ///< from join() on
   std::uint64_t step_ = 0;
 };
 

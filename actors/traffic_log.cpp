@@ -11,9 +11,9 @@ namespace {
 /// More steps than this in a second are sampled as if they were fewer.
 constexpr double rate_max = 1e9;
 
-std::optional<protocol::StepTimeline> timeline_of(const training::TrafficAccount& account, std::uint64_t step,
+std::optional<protocol::StepTimeline> timeline_of(const training::TrafficAccount* account, std::uint64_t step,
                                                   double seconds) {
-  auto timeline = account.last_step();
+  auto timeline = account != nullptr ? account->last_step() : std::nullopt;
   if (!timeline) return std::nullopt;
   timeline->step = step;
   timeline->seconds = seconds;
@@ -22,7 +22,8 @@ std::optional<protocol::StepTimeline> timeline_of(const training::TrafficAccount
 
 }  // namespace
 
-void TrafficLog::add(std::uint64_t step, double seconds, const training::TrafficAccount& account, Time now) {
+void TrafficLog::add(std::uint64_t step, double seconds, const collectives::Fabric& group,
+                     const training::TrafficAccount* account, Time now) {
   if (!begin_) begin_ = now - std::chrono::duration_cast<Time::duration>(std::chrono::duration<double>(seconds));
   ++steps_;
   step_ = step;
@@ -36,7 +37,7 @@ void TrafficLog::add(std::uint64_t step, double seconds, const training::Traffic
   const double elapsed = std::chrono::duration<double>(now - *begin_).count();
   const double rate = elapsed > 0 ? std::min(rate_max, static_cast<double>(steps_) / elapsed) : rate_max;
   const auto stride = std::bit_ceil(static_cast<std::uint64_t>(std::ceil(rate)));
-  if (steps_ % stride == 0) sample(account);
+  if (steps_ % stride == 0) sample(group, account);
 }
 
 void TrafficLog::planned(protocol::ExchangePlan plan) {
@@ -45,13 +46,15 @@ void TrafficLog::planned(protocol::ExchangePlan plan) {
   plans_.push_back(std::move(plan));
 }
 
-void TrafficLog::finish(const training::TrafficAccount& account) {
-  if (steps_ > 0) sample(account);
+void TrafficLog::finish(const collectives::Fabric& group, const training::TrafficAccount* account) {
+  if (steps_ > 0) sample(group, account);
 }
 
-void TrafficLog::sample(const training::TrafficAccount& account) {
-  protocol::TrafficReport report{
-      .totals = account.totals(), .sampled = timeline_of(account, step_, seconds_), .slowest = {}, .plans = {}};
+void TrafficLog::sample(const collectives::Fabric& group, const training::TrafficAccount* account) {
+  protocol::TrafficReport report{.totals = training::totals_of(group, account),
+                                 .sampled = timeline_of(account, step_, seconds_),
+                                 .slowest = {},
+                                 .plans = {}};
   report.totals.step = step_;
   const std::lock_guard lock(mutex_);
   report_ = std::move(report);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "collectives/fabric.hpp"
 #include "protocol/traffic.hpp"
 #include "training/exchange/traffic_account.hpp"
 
@@ -20,20 +21,21 @@ class TrafficLog {
   using Time = std::chrono::steady_clock::time_point;
 
   /// The step with this number has ended, after `seconds` or, of a server, after a time that is not told, at `now`.
-  void add(std::uint64_t step, double seconds, const training::TrafficAccount& account,
-           Time now = std::chrono::steady_clock::now());
+  /// `account`: of phases and tensors in this group, if there is one.
+  void add(std::uint64_t step, double seconds, const collectives::Fabric& group,
+           const training::TrafficAccount* account, Time now = std::chrono::steady_clock::now());
 
   /// Gradients travel in another way from now on.
   void planned(protocol::ExchangePlan plan);
 
   /// No step follows: what the last one moved is reported too.
-  void finish(const training::TrafficAccount& account);
+  void finish(const collectives::Fabric& group, const training::TrafficAccount* account);
 
   /// Removes and returns the newest report, if there is one that was not taken yet; the caller must deliver it.
   std::optional<protocol::TrafficReport> take();
 
  private:
-  void sample(const training::TrafficAccount& account);
+  void sample(const collectives::Fabric& group, const training::TrafficAccount* account);
 
   // Used by the compute thread.
   std::optional<Time> begin_;

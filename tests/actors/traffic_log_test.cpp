@@ -27,7 +27,7 @@ class TrafficLogTest : public ::testing::Test {
   /// Returns the number of the step that was sampled for it, or 0.
   std::uint64_t add(std::uint64_t step, std::chrono::duration<double> length) {
     now_ += std::chrono::duration_cast<TrafficLog::Time::duration>(length);
-    log_.add(step, length.count(), trace_, now_);
+    log_.add(step, length.count(), *group_[0], &trace_, now_);
     last_ = log_.take();
     return last_ ? last_->sampled->step : 0;
   }
@@ -57,7 +57,7 @@ TEST_F(TrafficLogTest, SamplesTheSameStepsOnARankThatIsNotQuiteAsFast) {
   for (std::uint64_t step = 1; step <= 3000; ++step) {
     if (const auto found = add(step, 10ms); found != 0) sampled.push_back(found);
     time += 10'300us;
-    other.add(step, 0.0103, trace_, time);
+    other.add(step, 0.0103, *group_[0], &trace_, time);
     if (const auto report = other.take()) of_other.push_back(report->sampled->step);
   }
   EXPECT_EQ(sampled, of_other);
@@ -83,7 +83,7 @@ TEST_F(TrafficLogTest, TellsOfTheSlowestStepOnceAndNeverOfTheFirst) {
 TEST_F(TrafficLogTest, TheLastStepIsReportedWhateverItsNumber) {
   for (std::uint64_t step = 1; step <= 1001; ++step) add(step, 1ms);
   EXPECT_FALSE(last_);
-  log_.finish(trace_);
+  log_.finish(*group_[0], &trace_);
   const auto report = log_.take();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->sampled->step, 1001U);
@@ -107,7 +107,7 @@ TEST_F(TrafficLogTest, PlansGoWithTheNextReportInOrder) {
 TEST_F(TrafficLogTest, PlansStayUntilAReportIsTaken) {
   log_.planned(plan(0, "first"));
   now_ += 2s;
-  log_.add(1, 2, trace_, now_);
+  log_.add(1, 2, *group_[0], &trace_, now_);
   log_.planned(plan(1, "second"));
   ASSERT_NE(add(2, 2s), 0U) << "which replaces a report that nobody has taken";
   ASSERT_EQ(last_->plans.size(), 2U);
@@ -124,10 +124,9 @@ TEST_F(TrafficLogTest, OfManyPlansTheLatestAreReported) {
 }
 
 TEST_F(TrafficLogTest, WithoutBucketsTheTotalsAreReportedAlone) {
-  const training::GroupTraffic of_server(*group_[0]);
-  log_.add(7, 0.5, of_server, now_);
+  log_.add(7, 0.5, *group_[0], nullptr, now_);
   now_ += 2s;
-  log_.add(8, 1.5, of_server, now_);
+  log_.add(8, 1.5, *group_[0], nullptr, now_);
   const auto report = log_.take();
   ASSERT_TRUE(report);
   EXPECT_EQ(report->totals.step, 8U);
@@ -136,7 +135,7 @@ TEST_F(TrafficLogTest, WithoutBucketsTheTotalsAreReportedAlone) {
 }
 
 TEST_F(TrafficLogTest, WithoutAStepThereIsNothing) {
-  log_.finish(trace_);
+  log_.finish(*group_[0], &trace_);
   EXPECT_FALSE(log_.take());
 }
 

@@ -102,7 +102,7 @@ Outcome train(const Case& of, collectives::Fabric& fabric, std::uint64_t steps, 
   for (const auto& [name, tensor] : exchange.compression().memory->save()) {
     outcome.memory.push_back({name, tensor.clone()});
   }
-  outcome.totals = exchange.trace().totals();
+  outcome.totals = totals_of(fabric, &exchange.trace());
   outcome.dense_bytes = exchange.dense_bytes_per_step();
   auto* const unsent = exchange.compression().memory->unsent();
   for (std::uint32_t p = 0; unsent != nullptr && p < parameters.size(); ++p) {

@@ -117,7 +117,7 @@ TEST(Gossip, WhatRanksSendInStepsTheirNeighboursReceiveInSteps) {
       replica->join(*group[rank]).value();
       Watcher watcher;
       EXPECT_TRUE(replica->mode->train(*replica, watcher));
-      totals[rank] = replica->mode->traffic(*replica)->totals();
+      totals[rank] = totals_of(*group[rank], replica->mode->traffic(*replica));
       replica.reset();
       group[rank]->close();
     });

@@ -234,7 +234,7 @@ std::vector<Rank> average(const std::string& compressor, at::Device device, bool
         if (!agreed) continue;
         for (const Mean& mean : exchange.means()) own.means.push_back(mean.tensor.clone());
       }
-      own.sent_bytes = exchange.trace().totals().links.at(0).bytes.sent;
+      own.sent_bytes = totals_of(*group[rank], &exchange.trace()).links.at(0).bytes.sent;
     }
     group[rank]->close();
   });

@@ -54,23 +54,25 @@ std::vector<TrafficTotals> train(const protocol::JobSpec& spec) {
   job.prepare();
   std::vector<TrafficTotals> totals(job.ranks());
   for (std::uint32_t rank = 0; rank < workers; ++rank) {
-    job.told[rank]->on_step = [&own = totals[rank]](const Replica& replica, const StepRecord& record) {
+    job.told[rank]->on_step = [&own = totals[rank], &group = *job.group[rank]](const Replica& replica,
+                                                                               const StepRecord& record) {
       EXPECT_TRUE(record.exchanged);
-      own = replica.mode->traffic(replica)->totals();
+      own = totals_of(group, replica.mode->traffic(replica));
       expect_consistent(own);
       return Result<void>();
     };
   }
   for (std::uint32_t index = 0; index < servers_of_job; ++index) {
-    job.told[workers + index]->on_served = [&server = *job.servers[index]](const ServedRecord&) {
-      expect_consistent(server.traffic->totals());
+    const std::uint32_t rank = workers + index;
+    job.told[rank]->on_served = [&server = *job.servers[index], &group = *job.group[rank]](const ServedRecord&) {
+      expect_consistent(totals_of(group, server.traffic.get()));
     };
   }
   run_ranks(job.ranks(), [&](std::uint32_t rank) {
     if (rank < workers) return job.run_rank(rank);
     auto& server = *job.servers[rank - workers];
     job.results[rank] = server.serve(*job.told[rank]);
-    totals[rank] = server.traffic->totals();
+    totals[rank] = totals_of(*job.group[rank], server.traffic.get());
     expect_consistent(totals[rank]);
     job.group[rank]->close();
   });
@@ -145,7 +147,7 @@ TEST(ServedBytes, OfATensorThatTravelsAsItIsAreItsValues) {
   ServedJob job(spec, 1);
   TrafficTotals totals;
   job.told[0]->on_step = [&](const Replica& replica, const StepRecord&) {
-    totals = replica.mode->traffic(replica)->totals();
+    totals = totals_of(*job.group[0], replica.mode->traffic(replica));
     return Result<void>();
   };
   job.run();

@@ -85,7 +85,7 @@ std::vector<Noted> exchange_steps(const Case& of) {
     Exchange exchange(parameters, compression(of), *group[rank], {.bucket_sizes = {1 << 10, 1 << 12}});
     GradientTrigger gradients(exchange, parameters);
     for (std::uint64_t step = 0; step < steps; ++step) {
-      noted[rank].before = without_other(exchange.trace().totals());
+      noted[rank].before = without_other(totals_of(*group[rank], &exchange.trace()));
       gradients.begin({.number = step});
       const at::Generator random = testing::generator(rank);
       at::Tensor loss = at::zeros({});
@@ -97,7 +97,7 @@ std::vector<Noted> exchange_steps(const Case& of) {
     together.arrive_and_wait();
     const auto traffic = group[rank]->traffic();
     noted[rank].counted = {traffic.sent_bytes, traffic.received_bytes};
-    noted[rank].totals = exchange.trace().totals();
+    noted[rank].totals = totals_of(*group[rank], &exchange.trace());
     noted[rank].timeline = exchange.trace().timeline();
     noted[rank].buckets.assign(exchange.buckets().begin(), exchange.buckets().end());
     together.arrive_and_wait();  // goodbyes are counted too

@@ -143,17 +143,14 @@ StepTimeline StepTrace::timeline() const {
   return timeline;
 }
 
-TrafficTotals StepTrace::totals() const {
-  TrafficTotals totals;
+void StepTrace::count(TrafficTotals& totals) const {
   ByteCounts all;
   for (std::size_t part = 0; part < parts_.size(); ++part) {
     if (parts_[part] == ByteCounts()) continue;
     totals.phases.push_back({protocol::part_name(static_cast<std::uint32_t>(part)), parts_[part]});
     all += parts_[part];
   }
-  count_links(totals, fabric_);
   count_tensors(totals, parameters_, tensors_, all);
-  return totals;
 }
 
 }  // namespace weir::training

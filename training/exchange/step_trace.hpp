@@ -79,7 +79,7 @@ class StepTrace final : public TrafficAccount {
   /// The spans of the step. Its number and length are left to the caller.
   protocol::StepTimeline timeline() const;
 
-  protocol::TrafficTotals totals() const override;
+  void count(protocol::TrafficTotals& totals) const override;
   std::optional<protocol::StepTimeline> last_step() const override { return timeline(); }
 
  private:

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
-#include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,8 +12,6 @@ namespace {
 
 using protocol::ByteCounts;
 using protocol::TrafficTotals;
-
-constexpr std::string_view other_phase = "other";
 
 std::uint64_t all_of(const ByteCounts& bytes) { return bytes.sent + bytes.received; }
 
@@ -26,30 +22,20 @@ ByteCounts left_of(const ByteCounts& all, const ByteCounts& part) {
 
 }  // namespace
 
-TrafficTotals GroupTraffic::totals() const {
+TrafficTotals totals_of(const collectives::Fabric& group, const TrafficAccount* account) {
   TrafficTotals totals;
-  if (part_ != nullptr) totals = part_->totals();
-  count_links(totals, group_);
-  return totals;
-}
-
-std::optional<protocol::StepTimeline> GroupTraffic::last_step() const {
-  return part_ != nullptr ? part_->last_step() : std::nullopt;
-}
-
-void count_links(TrafficTotals& totals, const collectives::Fabric& fabric) {
-  totals.links.clear();
-  ByteCounts all;
-  for (std::uint32_t rank = 0; rank < fabric.size(); ++rank) {
-    if (rank == fabric.rank()) continue;
-    const auto traffic = fabric.traffic_with(rank);
+  if (account != nullptr) account->count(totals);
+  ByteCounts other;
+  for (std::uint32_t rank = 0; rank < group.size(); ++rank) {
+    if (rank == group.rank()) continue;
+    const auto traffic = group.traffic_with(rank);
     const ByteCounts bytes{traffic.sent_bytes, traffic.received_bytes};
     if (all_of(bytes) > 0) totals.links.push_back({rank, bytes});
-    all += bytes;
+    other += bytes;
   }
-  std::erase_if(totals.phases, [](const auto& phase) { return phase.name == other_phase; });
-  for (const auto& phase : totals.phases) all = left_of(all, phase.bytes);
-  totals.phases.push_back({std::string(other_phase), all});
+  for (const auto& phase : totals.phases) other = left_of(other, phase.bytes);
+  totals.phases.push_back({"other", other});
+  return totals;
 }
 
 void count_tensors(TrafficTotals& totals, std::span<const NamedTensor> parameters, std::span<const ByteCounts> bytes,

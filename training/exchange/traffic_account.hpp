@@ -9,38 +9,23 @@
 
 namespace weir::training {
 
-/// What a rank has moved to and from the others, for its reports. To be read on the thread that uses the group, when no
-/// step is under way.
+/// What a rank has moved to and from the others, by phase and tensor. To be read on the thread that uses the group, and
+/// when no step is under way.
 class TrafficAccount {
  public:
   virtual ~TrafficAccount() = default;
 
-  /// All bytes since the construction of the fabric. The step is left to the caller.
-  virtual protocol::TrafficTotals totals() const = 0;
+  /// Adds all phases and tensors since the group was joined.
+  virtual void count(protocol::TrafficTotals& totals) const = 0;
 
   /// What the buckets of the last step did; nothing where no buckets are exchanged. Its number and length are left to
   /// the caller.
   virtual std::optional<protocol::StepTimeline> last_step() const { return std::nullopt; }
 };
 
-/// The same of a whole group, where `part` knows of some of its ranks or lanes only, or where there is no `part`. What
-/// it does not know counts as phase "other".
-class GroupTraffic final : public TrafficAccount {
- public:
-  /// Both must outlive this object.
-  explicit GroupTraffic(const collectives::Fabric& group, const TrafficAccount* part = nullptr)
-      : group_(group), part_(part) {}
-
-  protocol::TrafficTotals totals() const override;
-  std::optional<protocol::StepTimeline> last_step() const override;
-
- private:
-  const collectives::Fabric& group_;
-  const TrafficAccount* const part_;
-};
-
-/// Names the links of a rank in its group, and as phase "other" what they have carried beyond the other phases.
-void count_links(protocol::TrafficTotals& totals, const collectives::Fabric& fabric);
+/// All that a rank has moved in its group: the links, what the account, if there is one, says of phases and tensors,
+/// and as phase "other" what it does not know of. The step is left to the caller.
+protocol::TrafficTotals totals_of(const collectives::Fabric& group, const TrafficAccount* account);
 
 /// Names those of the tensors that have most of `all`; what is left of it is the rest. `bytes`: by parameter.
 void count_tensors(protocol::TrafficTotals& totals, std::span<const NamedTensor> parameters,

@@ -215,12 +215,8 @@ Result<void> ESync::join(Replica& replica, collectives::Fabric& fabric) {
     }
     grants_ = std::move(client);
   }
-  if (auto joined = Mode::join(replica, fabric); !joined) return joined;
-  traffic_.emplace(fabric, &replica.exchange->trace());
-  return {};
+  return Mode::join(replica, fabric);
 }
-
-const TrafficAccount* ESync::traffic(const Replica&) const { return traffic_ ? &*traffic_ : nullptr; }
 
 Result<bool> ESync::train(Replica& replica, Progress& progress) {
   Training training(*this, replica);

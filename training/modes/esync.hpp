@@ -65,7 +65,6 @@ class ESync final : public Mode {
   Result<void> check(const protocol::JobSpec& spec, std::uint32_t world,
                      const compressors::Compression& compression) const override;
   Result<void> join(Replica& replica, collectives::Fabric& fabric) override;
-  const TrafficAccount* traffic(const Replica& replica) const override;
   ModeState save() const override;
   Result<void> restore(Replica& replica, std::span<const NamedTensor> common,
                        std::span<const NamedTensor> own) override;
@@ -85,7 +84,6 @@ class ESync final : public Mode {
   const std::function<double()> now_;
   std::unique_ptr<StepGrants> grants_;
   Counts counts_;
-  std::optional<GroupTraffic> traffic_;  ///< with the state server too; from join() on
 };
 
 }  // namespace weir::training

@@ -70,8 +70,8 @@ class Mode {
   /// Fails with: malformed (not a state from save()).
   virtual Result<void> restore(Replica& replica, std::span<const NamedTensor> common, std::span<const NamedTensor> own);
 
-  /// What the last step with an exchange did, and what all have moved; nothing where nothing is exchanged, and before
-  /// join().
+  /// What steps with an exchange have moved, and what the last of them did; nothing where nothing is exchanged, and
+  /// before join().
   virtual const TrafficAccount* traffic(const Replica& replica) const {
     return replica.exchange ? &replica.exchange->trace() : nullptr;
   }

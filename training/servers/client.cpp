@@ -39,7 +39,7 @@ Client::Client(Model& model, const compressors::Compression& compression, collec
       first_server_(setting.coding.workers),
       sends_buffers_(setting.evaluates),
       coder_(compression, setting.coding),
-      traffic_(fabric, parameters_),
+      traffic_(parameters_),
       messenger_(fabric, {.bytes_max = message_bytes_max(model)}),
       clock_(clock),
       awaited_(setting.servers, false) {}

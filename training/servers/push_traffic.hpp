@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "collectives/fabric.hpp"
 #include "protocol/traffic.hpp"
 #include "training/exchange/traffic_account.hpp"
 #include "training/models/model.hpp"
@@ -15,8 +14,8 @@ namespace weir::training::servers {
 /// that nothing is in them before it counts at the sockets.
 class PushTraffic final : public TrafficAccount {
  public:
-  /// `parameters`: of the whole model. `fabric` must outlive this object.
-  PushTraffic(const collectives::Fabric& fabric, std::vector<NamedTensor> parameters);
+  /// `parameters`: of the whole model.
+  explicit PushTraffic(std::vector<NamedTensor> parameters);
 
   /// Messages with bodies of so many bytes.
   void push_sent(std::uint64_t body_bytes);
@@ -28,10 +27,9 @@ class PushTraffic final : public TrafficAccount {
   void tensor_sent(std::uint32_t parameter, std::uint64_t bytes) { tensors_[parameter].sent += bytes; }
   void tensor_received(std::uint32_t parameter, std::uint64_t bytes) { tensors_[parameter].received += bytes; }
 
-  protocol::TrafficTotals totals() const override;
+  void count(protocol::TrafficTotals& totals) const override;
 
  private:
-  const collectives::Fabric& fabric_;
   const std::vector<NamedTensor> parameters_;
   protocol::ByteCounts pushes_;
   protocol::ByteCounts answers_;

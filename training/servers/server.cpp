@@ -91,7 +91,7 @@ Result<std::unique_ptr<Server>> Server::make(const protocol::JobSpec& spec, cons
 Result<void> Server::join(collectives::Fabric& fabric) {
   ensure(fabric.rank() == place.rank() && fabric.size() == place.ranks(), "a group with servers behind the workers");
   fabric_ = &fabric;
-  traffic = std::make_unique<PushTraffic>(fabric, model->parameters());
+  traffic = std::make_unique<PushTraffic>(model->parameters());
   if (auto same = expect_same_job(fabric, spec, hash_of(model->parameters())); !same) return same;
   return expect_equal(fabric, std::nullopt, "training examples");  // which servers have not
 }
