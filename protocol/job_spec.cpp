@@ -114,12 +114,6 @@ class CatalogCheck {
     if (given && !entry->value("has_files", true)) {
       problems_.push_back({"/dataset/path", name + " has no files: leave the path out"});
     }
-    const std::string partition = spec_["dataset"]["partition"];
-    const json& usual = job_spec_schema().at("/properties/dataset/properties/dirichlet_alpha/default"_json_pointer);
-    if (partition != "dirichlet" && spec_["dataset"]["dirichlet_alpha"] != usual) {
-      problems_.push_back({"/dataset/dirichlet_alpha",
-                           "is of the partition \"dirichlet\", and the job has \"" + partition + "\": leave it out"});
-    }
   }
 
   static bool works_over(const json& mode, const json& topology) {

@@ -435,6 +435,9 @@ TEST(JobSpec, TheConcentrationIsOfThePartitionDirichlet) {
     spec["dataset"]["partition"] = other;
     EXPECT_THAT(problems_of(spec), at("/dataset/dirichlet_alpha")) << other;
   }
+  spec["dataset"]["dirichlet_alpha"] = 0.5;
+  EXPECT_THAT(problems_of(spec), IsEmpty()) << "the default changes nothing";
+  spec["dataset"]["dirichlet_alpha"] = 0.1;
   spec["dataset"]["partition"] = "dirichlet";
   EXPECT_THAT(problems_of(spec), IsEmpty());
 }

@@ -193,7 +193,10 @@ function collect(
     else if (taken.has(at) && property.properties === undefined)
       continue; // comes with what was picked
     else if (property.properties !== undefined) fields.push(...collect(property, at, catalog, spec, whole, `${name}_`));
-    else fields.push({ ...formField(field(property, pointer, name)), label: labelOf(prefix + name) });
+    else {
+      const asked = askedAmong(field(property, pointer, name), schema, getAt(spec, pointer));
+      if (asked !== null) fields.push({ ...asked, label: labelOf(prefix + name) });
+    }
   }
   return distinct(fields);
 }
@@ -216,18 +219,22 @@ function pickFields(pick: Pick, schema: JsonSchema, catalog: Catalog, spec: Spec
   );
   const all: JsonSchema = paramsOf(pick, chosen, catalog, spec) ?? {};
   const given = getAt(spec, pick.params);
-  // A parameter that would change nothing beside the others is not asked for, unless it is there.
-  const params = fieldsOf(all, pick.params).filter(
-    ({ pointer }) => getAt(spec, pointer) !== undefined || hindrance(nameOf(pointer), all, given) === undefined,
-  );
   return [
     { ...formField(choice), label: pick.label, required: pick.required ?? false },
-    ...params.map((param) => {
-      const name = nameOf(param.pointer);
-      const fault = misfitAmong(name, all, given);
-      return { ...formField(param), fault, ...(pick.prefix && { label: labelOf(pick.prefix + name) }) };
+    ...fieldsOf(all, pick.params).flatMap((param): FormField[] => {
+      const asked = askedAmong(param, all, given);
+      if (asked === null) return [];
+      return [{ ...asked, ...(pick.prefix && { label: labelOf(pick.prefix + nameOf(param.pointer)) }) }];
     }),
   ];
+}
+
+/** A property of an object, or null if it would change nothing beside the others and is not there. */
+function askedAmong(of: Field, all: JsonSchema, object: unknown): FormField | null {
+  const name = nameOf(of.pointer);
+  const isThere = isObject(object) && object[name] !== undefined;
+  if (!isThere && hindrance(name, all, object) !== undefined) return null;
+  return { ...formField(of), fault: misfitAmong(name, all, object) };
 }
 
 /** The parameters of what is chosen. A compressor may want its default memory with other defaults than its own. */

@@ -77,9 +77,7 @@ describe('a setting is closed', () => {
     expect(closed('/dataset/path', { dataset: { name: 'clothes' } })).toBeNull();
   });
 
-  it('to the alpha of another partition, and to resources of processes that there are none of', () => {
-    expect(closed('/dataset/dirichlet_alpha', { dataset: { partition: 'dirichlet' } })).toBeNull();
-    expect(closed('/dataset/dirichlet_alpha', { dataset: { partition: 'iid' } })).toMatch(/the partition dirichlet/);
+  it('to resources of processes that there are none of', () => {
     expect(closed('/resources/per_worker', { training: { mode: 'sync' } })).toBeNull();
     expect(closed('/resources/per_state_server', { training: { mode: 'sync' } })).toBe(
       'the mode sync has no state server',
@@ -132,6 +130,12 @@ describe('fields of the form', () => {
         },
       },
       compression: { properties: { name: { type: 'string', default: 'none' } } },
+      dataset: {
+        properties: {
+          partition: { type: 'string', default: 'iid' },
+          dirichlet_alpha: { type: 'number', default: 0.5, onlyWhere: { partition: { const: 'dirichlet' } } },
+        },
+      },
     },
   };
   const at = (pointer: string, spec: Spec, of = catalog) =>
@@ -182,6 +186,14 @@ describe('fields of the form', () => {
     expect(told('merge', { merge: 0.25, delay: 1 })?.fault).toBeNull();
     expect(told('delay', { delay: 25 })?.fault).toBeNull();
     expect(told('delay', { delay: 26 })?.fault).toMatch(/^makes too many steps: period × delay is 104, .* most 100$/);
+  });
+
+  it('are asked for where they change something, or are there', () => {
+    const alpha = (dataset: object) => at('/dataset/dirichlet_alpha', { dataset });
+    expect(alpha({})).toBeUndefined();
+    expect(alpha({ partition: 'dirichlet' })).toMatchObject({ fault: null });
+    expect(alpha({ dirichlet_alpha: 0.5 })).toMatchObject({ fault: null });
+    expect(alpha({ dirichlet_alpha: 0.1 })?.fault).toBe('has no effect with this partition: leave it out');
   });
 
   it('of a choice of yes or no have a misfit, too', () => {

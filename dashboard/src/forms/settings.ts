@@ -20,8 +20,6 @@ export function closedBecause(pointer: string, catalog: Catalog, spec: Spec): st
       const dataset = datasetOf(catalog, spec);
       return dataset?.has_files === false ? `the dataset ${dataset.name} has no files` : null;
     }
-    case '/dataset/dirichlet_alpha':
-      return getAt(spec, '/dataset/partition') === 'dirichlet' ? null : 'it is of the partition dirichlet';
     case '/training/optimizer/lr':
       return getAt(spec, '/training/params/local_lr') == null ? null : 'the local_lr of the mode takes its place';
     case '/training/optimizer/momentum':
