@@ -81,6 +81,8 @@ void copies(Ranks& ranks, const Choice& choice, std::uint32_t root, std::size_t 
   expect_same_bits(values);
 }
 
+constexpr std::size_t counts[] = {0, 1, 33, 1000};
+
 class ElementTypes : public ::testing::TestWithParam<Choice> {
  protected:
   /// The numbers of ranks from 1 to 9 that the topology works for.
@@ -102,39 +104,35 @@ class ElementTypes : public ::testing::TestWithParam<Choice> {
                              .ranks_per_host = 3};
     return {size, model, Loss::ends_the_group};
   }
+
+  /// Calls check(ranks, a number, operator, how far its results may be from the right ones, values of each rank).
+  template <class Check>
+  static void for_each_reduction(const Check& check) {
+    for (const std::uint32_t size : sizes()) {
+      InProcessRanks ranks = ranks_of(size);
+      for_each_type([&](auto number) {
+        for (const auto& [op, tolerance] : operators) {
+          SCOPED_TRACE("operator " + std::to_string(static_cast<int>(op)));
+          const double most = tolerance * inexactness(element_of(number));
+          for (const std::size_t count : counts) check(ranks, number, op, most, count);
+        }
+      });
+    }
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Catalog, ElementTypes, ::testing::ValuesIn(all_choices()),
                          [](const auto& info) { return info.param.name(); });
 
-constexpr std::size_t counts[] = {0, 1, 33, 1000};
-
 TEST_P(ElementTypes, AreCombinedByEveryOperator) {
-  for (const std::uint32_t size : sizes()) {
-    InProcessRanks ranks = ranks_of(size);
-    for_each_type([&]<class Number>(Number) {
-      for (const auto& [op, tolerance] : operators) {
-        SCOPED_TRACE("operator " + std::to_string(static_cast<int>(op)));
-        for (const std::size_t count : counts) {
-          reduces(ranks, GetParam(), op, tolerance * inexactness(element_of(Number())),
-                  noise_of_ranks<Number>(size, count));
-        }
-      }
-    });
-  }
+  for_each_reduction([]<class Number>(Ranks& ranks, Number, ReduceOp op, double tolerance, std::size_t count) {
+    reduces(ranks, GetParam(), op, tolerance, noise_of_ranks<Number>(ranks.size(), count));
+  });
 }
 
 TEST_P(ElementTypes, AreScatteredByEveryOperator) {
-  for (const std::uint32_t size : sizes()) {
-    InProcessRanks ranks = ranks_of(size);
-    for_each_type([&]<class Number>(Number) {
-      for (const auto& [op, tolerance] : operators) {
-        SCOPED_TRACE("operator " + std::to_string(static_cast<int>(op)));
-        for (const std::size_t count : counts) {
-          scatters<Number>(ranks, GetParam(), op, tolerance * inexactness(element_of(Number())), count);
-        }
-      }
-    });
-  }
+  for_each_reduction([]<class Number>(Ranks& ranks, Number, ReduceOp op, double tolerance, std::size_t count) {
+    scatters<Number>(ranks, GetParam(), op, tolerance, count);
+  });
 }
 
 TEST_P(ElementTypes, AreCopied) {

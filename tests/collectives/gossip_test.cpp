@@ -39,15 +39,6 @@ std::vector<std::size_t> counts_for(std::uint32_t size) {
 }
 
 template <class Number>
-std::vector<std::vector<Number>> values_of(std::uint32_t size, std::size_t count) {
-  std::vector<std::vector<Number>> values(size);
-  for (std::uint32_t rank = 0; rank < size; ++rank) {
-    for (const float value : noise(rank, count)) values[rank].push_back(from(value, Number()));
-  }
-  return values;
-}
-
-template <class Number>
 void mix_once(Ranks& ranks, const Graph& graph, Element element, std::vector<std::vector<Number>>& values) {
   expect_success(ranks.run([&](Communicator& group) -> Task<> {
     Gossip gossip(group, graph);
@@ -66,7 +57,7 @@ double sum_of(const auto& values, std::size_t i) {
 /// messages take no time.
 template <class Number>
 void mixes(Ranks& ranks, const Graph& graph, Element element, std::size_t count, double tolerance) {
-  const auto before = values_of<Number>(ranks.size(), count);
+  const auto before = noise_of_ranks<Number>(ranks.size(), count);
   auto values = before;
   mix_once(ranks, graph, element, values);
   auto at_once_values = before;
@@ -278,7 +269,7 @@ TEST(GossipRates, RepeatedMixingContractsAsTheSecondEigenvalueSays) {
       EXPECT_EQ(slow.rate == 0, complete) << slow.rate;
       EXPECT_LT(slow.rate, 1 - 1e-3);
       // The first element is as slow as can be, the others are anything.
-      auto values = values_of<float>(size, 9);
+      auto values = noise_of_ranks<float>(size, 9);
       for (std::uint32_t rank = 0; rank < size && !complete; ++rank) {
         values[rank][0] = 5 + static_cast<float>(slow.values[rank] / length(slow.values));
       }

@@ -162,10 +162,7 @@ class PackedSums : public ::testing::TestWithParam<Choice> {
   double share_of_bytes(Element element) {
     constexpr std::uint32_t size = 4;
     constexpr std::size_t count = 2'000'017;
-    std::vector<std::vector<Number>> before(size);
-    for (std::uint32_t rank = 0; rank < size; ++rank) {
-      for (const float value : noise(rank, count)) before[rank].push_back(from(value, Number()));
-    }
+    const auto before = noise_of_ranks<Number>(size, count);
     SlowRanks slow(size, std::chrono::milliseconds(1));  // packed on any machine, however long it interrupts packing
     SlowRanks fast(size, nanoseconds(0));
     double share = 0;

@@ -133,11 +133,10 @@ TEST_P(Topologies, ScatterTheReducedChunks) {
   for (const std::uint32_t size : sizes()) {
     const auto ranks = make(size);
     for (const std::size_t count : counts) {
-      std::vector<std::vector<float>> values(size);
+      auto values = noise_of_ranks<float>(size, count);
       std::vector<double> sums(count);
-      for (std::uint32_t r = 0; r < size; ++r) {
-        values[r] = noise(r, count);
-        for (std::size_t i = 0; i < count; ++i) sums[i] += values[r][i];
+      for (const auto& of_rank : values) {
+        for (std::size_t i = 0; i < count; ++i) sums[i] += of_rank[i];
       }
       expect_success(ranks->run([&](Communicator& group) -> Task<> {
         const auto collective = choice().make(group);
@@ -294,8 +293,7 @@ TEST_P(Topologies, CopyOneRanksValuesToAll) {
     const auto ranks = make(size);
     for (const std::size_t count : counts) {
       for (const std::uint32_t root : {0U, size - 1, size / 2}) {
-        std::vector<std::vector<float>> values(size);
-        for (std::uint32_t r = 0; r < size; ++r) values[r] = noise(r, count);
+        auto values = noise_of_ranks<float>(size, count);
         const auto original = values[root];
         expect_success(ranks->run([&](Communicator& group) -> Task<> {
           const auto collective = choice().make(group);

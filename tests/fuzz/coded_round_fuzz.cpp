@@ -112,10 +112,7 @@ class Rank {
         round_(round_of(of.way)) {
     for (const NamedTensor& parameter : parameters_) {
       at::Tensor gradient = at::empty(parameter.tensor.sizes(), at::kFloat);
-      const auto values = compressors::flat(gradient);
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        values[i] = static_cast<float>((i + number) * 7919 % 257) / 64 - 2;
-      }
+      compressors::fuzz::fill(compressors::flat(gradient), number);
       gradients_.push_back(std::move(gradient));
     }
     round_->begin({.number = 3, .epoch = 1000}, bucket_.parameters, /*there=*/false);

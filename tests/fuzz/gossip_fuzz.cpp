@@ -74,10 +74,7 @@ class Rank {
         Choco::Options{.seed = 5, .rank = number, .neighbours = std::move(neighbours), .weights = {0.25F, 0.25F}});
     // They have gone their ways since they were equal.
     for (NamedTensor& parameter : parameters_) {
-      const auto values = compressors::flat(parameter.tensor);
-      for (std::size_t i = 0; i < values.size(); ++i) {
-        values[i] = static_cast<float>((i + number) * 7919 % 257) / 64 - 2;
-      }
+      compressors::fuzz::fill(compressors::flat(parameter.tensor), number);
     }
     choco_->encode(step_, 0, 2, message_, ends_).value();
   }

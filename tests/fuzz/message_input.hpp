@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/bytes.hpp"
@@ -58,6 +59,11 @@ inline Bytes message_of(BytesView input, BytesView honest) {
     }
   }
   return message;
+}
+
+/// The values of a rank: both signs, some much larger than others.
+inline void fill(std::span<float> values, std::uint32_t rank) {
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i + rank) * 7919 % 257) / 64 - 2;
 }
 
 /// How many payloads a message has; nothing if it has something else.

@@ -223,15 +223,13 @@ void Device::run_block() {
 
 void Device::fail_stuck() {
   const Thread* waiting = nullptr;
-  unsigned at_barrier = 0;
   for (unsigned i = 0; i < count_; ++i) {
-    at_barrier += threads_[i].state == State::at_barrier;
     const bool in_operation = threads_[i].state == State::in_operation;
     if (in_operation || (waiting == nullptr && threads_[i].state == State::at_barrier)) waiting = &threads_[i];
     if (in_operation) break;
   }
   if (waiting->state == State::at_barrier) {
-    fail("the barrier at " + at(waiting->where) + " is reached by " + std::to_string(at_barrier) + " of " +
+    fail("the barrier at " + at(waiting->where) + " is reached by " + std::to_string(at_barrier_) + " of " +
          std::to_string(count_) + " threads" + in_block());
   }
   fail(std::string(waiting->operation) + " at " + at(waiting->where) + ": thread " + std::to_string(waiting->number) +
