@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -15,7 +14,6 @@
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <cstring>
 #include <deque>
 #include <exception>
 #include <mutex>
@@ -26,6 +24,7 @@
 #include "base/errc.hpp"
 #include "collectives/transports/handshake.hpp"
 #include "collectives/transports/paced_stream.hpp"
+#include "collectives/transports/passed_descriptor.hpp"
 #include "collectives/transports/shared_memory.hpp"
 #include "collectives/transports/socket_stream.hpp"
 #include "collectives/transports/stream_communicator.hpp"
@@ -94,42 +93,6 @@ class ClosingTimer {
  private:
   net::steady_timer timer_;
 };
-
-/// Passes a descriptor on to the other side of a Unix socket, which has room.
-bool pass_descriptor(int socket, int descriptor) {
-  char nothing = 0;
-  iovec part{&nothing, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptor)> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof descriptor);
-  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
-  return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
-}
-
-/// The descriptor that the other side has passed on; none if there is none.
-Descriptor take_descriptor(int socket) {
-  char nothing = 0;
-  iovec part{&nothing, 1};
-  int descriptor = -1;
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof descriptor)> control{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  if (::recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != 1) return {};
-  const cmsghdr* header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) return {};
-  std::memcpy(&descriptor, CMSG_DATA(header), sizeof descriptor);
-  return Descriptor(descriptor);
-}
 
 /// For each rank, the first rank with the same address.
 std::vector<std::uint32_t> hosts_of(const std::vector<Peer>& peers) {
