@@ -48,6 +48,26 @@ class Mlp(nn.Module):
         return self.fc2(self.fc1(x.flatten(1)).relu())
 
 
+class AlexNet(nn.Module):
+    """weir's `alexnet` with `small_images`."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 32, 3, padding=1), nn.Conv2d(32, 64, 3, padding=1)
+        self.fc1, self.fc2, self.fc3 = nn.Linear(64 * 7 * 7, 2048), nn.Linear(2048, 2048), nn.Linear(2048, 10)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x):
+        x = torch.max_pool2d(self.conv1(x).relu(), 2)
+        x = torch.max_pool2d(self.conv2(x).relu(), 2)
+        x = self.fc1(self.dropout(x.flatten(1))).relu()
+        return self.fc3(self.fc2(self.dropout(x)).relu())
+
+
+MODELS = {"lenet": lambda options: LeNet(), "mlp": lambda options: Mlp(options.hidden),
+          "alexnet": lambda options: AlexNet()}
+
+
 def print_row(what: str, name: str, case: dict, seconds: list[float], cpu: float) -> None:
     """`cpu`: what all threads of this process have computed meanwhile, in seconds."""
     ordered = sorted(seconds)
@@ -64,7 +84,7 @@ def train(options: argparse.Namespace, exchanges: bool) -> tuple[list[float], fl
     images = torch.randint(0, 256, (4096, 1, 28, 28), dtype=torch.uint8)
     labels = torch.randint(0, 10, (4096,))
     torch.manual_seed(1)
-    model = LeNet() if options.model == "lenet" else Mlp(options.hidden)
+    model = MODELS[options.model](options)
     trained = nn.parallel.DistributedDataParallel(model) if exchanges else model
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     seconds = []
@@ -114,10 +134,11 @@ def accuracy(options: argparse.Namespace) -> None:
     test_images = idx(options.data / "t10k-images-idx3-ubyte.gz", 16).view(-1, 1, 28, 28)
     test_labels = idx(options.data / "t10k-labels-idx1-ubyte.gz", 8).long()
     torch.manual_seed(options.seed)
-    model = LeNet() if options.model == "lenet" else Mlp(options.hidden)
+    model = MODELS[options.model](options)
     trained = nn.parallel.DistributedDataParallel(model)
     if options.hook == "fp16":
         trained.register_comm_hook(None, fp16_compress_hook)
+    torch.manual_seed(options.seed * options.ranks + options.rank)  # each rank draws its own dropout
     optimizer = torch.optim.SGD(model.parameters(), lr=options.lr, momentum=0.9)
     order = torch.Generator().manual_seed(options.seed)
     share = torch.empty(0)
@@ -135,9 +156,11 @@ def accuracy(options: argparse.Namespace) -> None:
             step += 1
         seconds += time.perf_counter() - begin
         if options.rank == 0:
+            model.eval()
             with torch.no_grad():
                 right = sum((model(normal(images)).argmax(1) == labels).sum().item()
                             for images, labels in zip(test_images.split(500), test_labels.split(500)))
+            model.train()
             found.append(right / len(test_labels))
             print(json.dumps({"seconds": seconds, "step": step, "accuracy": found[-1]}), flush=True)
             goes_on.fill_(step < options.steps and statistics.mean(found[-3:]) < options.until)
@@ -150,7 +173,7 @@ def main() -> None:
     parser.add_argument("--rank", type=int, required=True)
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument("--store", required=True)
-    parser.add_argument("--model", choices=["lenet", "mlp"], default="lenet")
+    parser.add_argument("--model", choices=list(MODELS), default="lenet")
     parser.add_argument("--hidden", type=int, default=64)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--steps", type=int, default=40)

@@ -4,7 +4,8 @@ catalog offers, and PyTorch's DistributedDataParallel over Gloo on the same host
 plot are made from the runs, which are kept in docs/time_to_accuracy.jsonl and are not run again. Needs root, tc and an
 interpreter that has PyTorch, unless no run is left: then the document is written anew, and nothing starts.
 
-    bench/time_to_accuracy.py [--models lenet,mlp] [--rates 1gbit,100mbit] [--methods 'NAME;...'] [--seeds 1,2,3]"""
+    bench/time_to_accuracy.py [--models lenet,alexnet,mlp] [--rates 1gbit,100mbit] [--methods 'NAME;...']
+                              [--seeds 1,2,3]"""
 
 import argparse
 import re
@@ -44,6 +45,8 @@ class Model:
 
 MODELS = {
     "lenet": Model("LeNet, 431,080 parameters", {"name": "lenet"}, 0.02, 4, 0.85, 40),
+    "alexnet": Model("AlexNet for small images, 10.66 million parameters",
+                     {"name": "alexnet", "params": {"small_images": True}}, 0.02, 1, 0.80, 10),
     "mlp": Model("MLP, 10.67 million parameters", {"name": "mlp", "params": {"hidden": 13424}}, 0.01, 1, 0.82, 10),
 }
 SECONDS_MAX = 2700  # of a training
