@@ -82,15 +82,23 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
+bool is_index(std::string_view entry) {
+  return !entry.empty() && std::ranges::all_of(entry, [](char c) { return c >= '0' && c <= '9'; });
+}
+
 /// The position of the GPU that an entry of the variable names: an index, or the only one whose UUID begins so.
 std::optional<std::size_t> find_gpu(std::span<const protocol::Gpu> all, std::string_view entry) {
   std::uint32_t index = 0;
-  const auto [end, failure] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
-  const bool is_index = failure == std::errc() && end == entry.data() + entry.size();
-  if (!is_index && !entry.starts_with("GPU-")) return std::nullopt;
+  const bool by_index = is_index(entry);
+  if (by_index) {
+    const auto [end, failure] = std::from_chars(entry.data(), entry.data() + entry.size(), index);
+    if (failure != std::errc()) return std::nullopt;
+  } else if (!entry.starts_with("GPU-")) {
+    return std::nullopt;
+  }
   std::optional<std::size_t> found;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    if (is_index ? all[i].index != index : !all[i].uuid.starts_with(entry)) continue;
+    if (by_index ? all[i].index != index : !all[i].uuid.starts_with(entry)) continue;
     if (found) return std::nullopt;
     found = i;
   }
@@ -133,6 +141,8 @@ VisibleGpus visible_gpus(std::span<const protocol::Gpu> all, const std::optional
   const std::string named = std::string(visible_devices_variable) + " is \"" + *value + "\"";
   const std::string_view whole = trimmed(*value);
   if (whole.empty() || whole == "NoDevFiles" || whole == "-1") return visible;
+  const bool all_alike =
+      std::ranges::all_of(all, [&all](const protocol::Gpu& gpu) { return gpu.name == all.front().name; });
   for (std::string_view rest = whole;;) {
     const auto comma = rest.find(',');
     const std::string_view entry = trimmed(rest.substr(0, comma));
@@ -152,6 +162,10 @@ VisibleGpus visible_gpus(std::span<const protocol::Gpu> all, const std::optional
       return visible;
     }
     visible.gpus.push_back(all[*found]);
+    if (is_index(entry) && !all_alike) {
+      visible.remark = named + ", with numbers in the order of the PCI bus: unless CUDA_DEVICE_ORDER is PCI_BUS_ID, " +
+                       "CUDA may number GPUs of several kinds otherwise, so better name them by UUID";
+    }
     if (comma == std::string_view::npos) return visible;
     rest.remove_prefix(comma + 1);
   }

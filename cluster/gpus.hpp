@@ -40,12 +40,12 @@ std::shared_ptr<GpuProbe> with_deadline(std::shared_ptr<GpuProbe> probe, std::ch
 
 struct VisibleGpus {
   std::vector<protocol::Gpu> gpus;
-  std::string remark;  ///< a sentence on what of the variable is ignored; or empty
+  std::string remark;  ///< a sentence on what of the variable is ignored or may be meant otherwise; or empty
 };
 
 /// The GPUs that a value of CUDA_VISIBLE_DEVICES selects, by CUDA's rules: indices, or UUIDs and prefixes of one; their
 /// order is kept; the list ends before the first entry that is no GPU, and selects none if one is named twice.
-/// Without a value all are selected. Indices are NVML's.
+/// Without a value all are selected. Indices are NVML's, which follow the PCI bus.
 VisibleGpus visible_gpus(std::span<const protocol::Gpu> all, const std::optional<std::string>& value);
 
 /// Of a GPU's name: "NVIDIA H200" gives "nvidia-h200".

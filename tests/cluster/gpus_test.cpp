@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <span>
 
 #include "base/errc.hpp"
 #include "cluster/node.hpp"
@@ -34,6 +35,12 @@ TEST(VisibleGpus, IndicesAndUuidsSelectInTheirOrder) {
   EXPECT_THAT(visible(" 3 , 1 "), ElementsAre(3, 1));
   EXPECT_THAT(visible("GPU-bb04,GPU-aa01"), ElementsAre(3, 0));
   EXPECT_THAT(visible("GPU-aa,GPU-bb03"), ElementsAre(0, 2)) << "a prefix that only one has";
+}
+
+TEST(VisibleGpus, NumbersOfGpusOfSeveralKindsMayBeMeantOtherwise) {
+  EXPECT_THAT(visible_gpus(four, "2,0").remark, HasSubstr("unless CUDA_DEVICE_ORDER is PCI_BUS_ID"));
+  EXPECT_EQ(visible_gpus(four, "GPU-bb04,GPU-aa01").remark, "");
+  EXPECT_EQ(visible_gpus(std::span(four).first(3), "2,0").remark, "") << "all are alike";
 }
 
 TEST(VisibleGpus, NothingIsSelectedByTheWordsForNone) {
