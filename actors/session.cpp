@@ -242,7 +242,10 @@ Result<void> Session::served(const training::ServedRecord& record) {
   return {};
 }
 
-void Session::granted(std::uint64_t step) { traffic_.add(step, /*seconds=*/0, *group_, role_->traffic()); }
+void Session::granted(std::uint64_t step) {
+  steps_done_ = step;
+  traffic_.add(step, /*seconds=*/0, *group_, role_->traffic());
+}
 
 Result<void> Session::keep(std::uint64_t step, Bytes share) {
   steps_done_ = step;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ranges>
 #include <string>
 
 #include "job_cluster.hpp"
@@ -60,9 +61,15 @@ TEST(StateServerActor, GuidesAJobThatReportsEvaluatesAndSaves) {
 TEST(StateServerActor, AStoppedJobGoesOnFromItsCheckpoint) {
   auto spec = esync_job();
   spec["training"]["epochs"] = 1e6;
+  spec["checkpoint"]["every_steps"] = 0;  // but for the one of the stop
   Cluster stopped(workers + 1, 1, protocol::Role::state_server);
   stopped.start(spec);
-  ASSERT_TRUE(stopped.book.wait([&] { return !stopped.book.reports[0].empty(); }));
+  ASSERT_TRUE(stopped.book.wait([&] {
+    return std::ranges::all_of(std::views::iota(0U, workers + 1), [&](std::uint32_t rank) {
+      const auto& reports = stopped.book.reports[rank];
+      return !reports.empty() && reports.back().step > 0;
+    });
+  })) << "every rank tells how far the job has come";
   for (std::uint32_t rank = 0; rank <= workers; ++rank) {
     ASSERT_TRUE(stopped.await(stopped.trainer(rank).call<&protocol::Training::stop>()));
   }
