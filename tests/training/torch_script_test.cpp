@@ -5,6 +5,7 @@
 #include <torch/script.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -113,8 +114,8 @@ class Losses final : public Progress {
   std::vector<double> losses;
 };
 
-/// A statistic of its inputs that a module assigns anew, in place of the tensor that it had, is exchanged like others.
-TEST_F(TorchScriptModel, StatisticsThatItReplacesAreExchanged) {
+/// One that makes a new tensor of the statistic of its inputs in every step.
+torch::jit::Module replacing() {
   torch::jit::Module module("Replacing");
   module.register_attribute("training", c10::BoolType::get(), true);
   module.register_parameter("weight", torch::zeros({4, 64}).requires_grad_(), false);
@@ -126,7 +127,12 @@ TEST_F(TorchScriptModel, StatisticsThatItReplacesAreExchanged) {
             self.mean = self.mean + x.mean()
         return torch.linear(x.flatten(1), self.weight, self.bias)
   )");
-  folder_.write("replacing.pt", bytes_of(module));
+  return module;
+}
+
+/// A statistic that a module assigns anew, in place of the tensor that it had, is exchanged like others.
+TEST_F(TorchScriptModel, StatisticsThatItReplacesAreExchanged) {
+  folder_.write("replacing.pt", bytes_of(replacing()));
   const std::vector<protocol::Choice> of_modes = {
       {"local_sgd", {{"period", 3}}}, {"diloco", {{"period", 4}}}, {"diloco", {{"period", 4}, {"delay", 1}}}};
   for (const auto& mode : of_modes) {
@@ -155,6 +161,33 @@ TEST_F(TorchScriptModel, StatisticsThatItReplacesAreExchanged) {
     EXPECT_EQ(means[0], means[1]) << mode.name << mode.params;
     EXPECT_NE(means[0], 0) << mode.name << mode.params;
   }
+}
+
+TEST_F(TorchScriptModel, StatisticsThatItReplacesAreInTheModelOfGossip) {
+  folder_.write("replacing.pt", bytes_of(replacing()));
+  auto spec = testing::small_job("none");
+  spec.model = {"torchscript", {{"file", "replacing.pt"}}};
+  spec.training.mode = {"gossip", {}};
+  auto group = collectives::in_process_group(3);
+  std::vector<Losses> losses(3);
+  std::vector<double> own(3);
+  std::vector<double> saved(3);
+  testing::run_ranks(3, [&](std::uint32_t rank) {
+    auto replica = Replica::make(spec, rank, 3).value();
+    ASSERT_TRUE(replica->join(*group[rank]));
+    const auto done = replica->mode->train(*replica, losses[rank]);
+    ASSERT_TRUE(done) << done.error().message();
+    const auto mean_in = [](const std::vector<NamedTensor>& tensors) {
+      return std::ranges::find(tensors, "mean", &NamedTensor::name)->tensor.item<double>();
+    };
+    own[rank] = mean_in(replica->model->buffers());
+    saved[rank] = mean_in(replica->mode->save().model);
+    replica.reset();
+    group[rank]->close();
+  });
+  const double mean = (own[0] + own[1] + own[2]) / 3;
+  EXPECT_NE(mean, 0);
+  for (const double of_rank : saved) EXPECT_NEAR(of_rank, mean, 1e-4 * std::abs(mean));
 }
 
 TEST_F(TorchScriptModel, Learns) {

@@ -59,7 +59,6 @@ Mixing::Mixing(std::optional<double> consensus_step, Replica& replica, collectiv
                const collectives::Graph& graph)
     : replica_(replica),
       parameters_(replica.model->parameters()),
-      averaged_(averaged_tensors(*replica.model)),
       plain_step_(consensus_step.value_or(1)),
       overlaps_(replica.compression().compressor->traits().lossless),
       stop_distance_(std::max(1U, graph.diameter())),
@@ -139,12 +138,14 @@ Exchange::Times Mixing::times() const {
 
 Result<double> Mixing::average(std::vector<NamedTensor>& mean) {
   const at::NoGradGuard no_grad;
+  const auto averaged = averaged_tensors(*replica_.model);  // a module may have replaced its statistics
+  if (auto alike = expect_alike(averaged, mean); !alike) return alike.error();
   std::int64_t entries = 0;
-  for (const auto& [name, tensor] : averaged_) entries += tensor.numel();
+  for (const auto& [name, tensor] : averaged) entries += tensor.numel();
   at::Tensor all = at::empty({entries}, at::kFloat);
   std::vector<at::Tensor> parts;
   entries = 0;
-  for (const auto& [name, tensor] : averaged_) {
+  for (const auto& [name, tensor] : averaged) {
     parts.push_back(all.narrow(0, entries, tensor.numel()).view(tensor.sizes()));
     parts.back().copy_(tensor);
     entries += tensor.numel();

@@ -61,7 +61,7 @@ class Mixing {
   Result<void> end();
 
   /// Makes `mean` that of all ranks' averaged_tensors(). Returns how far the parameters are from it: the square root of
-  /// the mean square. Fails with what the group fails with.
+  /// the mean square. Fails as expect_alike() and with what the group fails with.
   Result<double> average(std::vector<NamedTensor>& mean);
 
   Choco& choco() { return *choco_; }
@@ -91,7 +91,6 @@ class Mixing {
 
   Replica& replica_;
   const std::vector<NamedTensor> parameters_;
-  const std::vector<NamedTensor> averaged_;  ///< these, and the statistics
   const double plain_step_;
   const bool overlaps_;  ///< models are mixed as they were before the step
   const std::uint32_t stop_distance_;

@@ -3,6 +3,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
+
 #include "base/errc.hpp"
 #include "training/device.hpp"
 #include "training/models/convolutions.hpp"
@@ -38,6 +40,17 @@ std::vector<NamedTensor> Model::statistics() const {
   auto list = buffers();
   std::erase_if(list, [](const NamedTensor& buffer) { return buffer.tensor.scalar_type() != at::kFloat; });
   return list;
+}
+
+Result<void> expect_alike(std::span<const NamedTensor> now, std::span<const NamedTensor> before) {
+  const auto alike = [](const NamedTensor& one, const NamedTensor& other) {
+    return one.name == other.name && one.tensor.sizes() == other.tensor.sizes() &&
+           one.tensor.scalar_type() == other.tensor.scalar_type();
+  };
+  const auto differ = std::ranges::mismatch(now, before, alike);
+  if (differ.in1 == now.end() && differ.in2 == before.end()) return {};
+  const auto& name = differ.in2 != before.end() ? differ.in2->name : differ.in1->name;
+  return Error{Errc::conflict, "the module has replaced \"" + name + "\" by a tensor of another shape or type"};
 }
 
 std::vector<NamedTensor> state_of(const Model& model) {

@@ -2,8 +2,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <span>
 #include <vector>
 
+#include "base/result.hpp"
 #include "compressors/compressor.hpp"
 
 namespace weir::training {
@@ -39,6 +41,10 @@ class Model {
   /// Whether layers (dropout, batch statistics) behave as in training or as in evaluation.
   virtual void set_training(bool training) = 0;
 };
+
+/// Checks that tensors of a model are those of before, as far as they are of the same names, shapes and types: a module
+/// of somebody's own may replace its buffers. Fails with: conflict.
+Result<void> expect_alike(std::span<const NamedTensor> now, std::span<const NamedTensor> before);
 
 /// Parameters, then buffers.
 std::vector<NamedTensor> state_of(const Model& model);

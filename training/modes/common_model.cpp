@@ -4,11 +4,8 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/sub.h>
 
-#include <algorithm>
 #include <ranges>
 #include <utility>
-
-#include "base/errc.hpp"
 
 namespace weir::training {
 
@@ -21,15 +18,7 @@ CommonModel::CommonModel(std::vector<NamedTensor> trained) : trained_(std::move(
 }
 
 Result<void> CommonModel::follow(std::vector<NamedTensor> trained) {
-  const auto same = [](const NamedTensor& now, const NamedTensor& before) {
-    return now.name == before.name && now.tensor.sizes() == before.tensor.sizes() &&
-           now.tensor.scalar_type() == before.tensor.scalar_type();
-  };
-  const auto differ = std::ranges::mismatch(trained, common_, same);
-  if (differ.in1 != trained.end() || differ.in2 != common_.end()) {
-    const auto& name = differ.in2 != common_.end() ? differ.in2->name : differ.in1->name;
-    return Error{Errc::conflict, "the module has replaced \"" + name + "\" by a tensor of another shape or type"};
-  }
+  if (auto alike = expect_alike(trained, common_); !alike) return alike;
   trained_ = std::move(trained);
   return {};
 }
