@@ -202,7 +202,7 @@ Result<void> Replica::join(collectives::Fabric& fabric) {
   const auto hash = common_hash_ ? *common_hash_ : hash_of(model->parameters());
   if (auto same = expect_same_settings(fabric, spec); !same) return same;
   if (auto same = expect_equal(*workers_, hash, "parameters"); !same) return same;
-  if (auto same = expect_equal(*workers_, hash_of(*examples), "training examples"); !same) {
+  if (auto same = expect_equal(*workers_, examples->hash(), "training examples"); !same) {
     if (same.error().code != Errc::conflict) return same;
     return same.error().within("dataset.path has to name the same files on all nodes");
   }

@@ -67,6 +67,7 @@ TEST(BatchCopies, UseTheMemoryOfTheOneBeforeTheLast) {
 class Positions final : public Examples {
  public:
   std::span<const std::uint16_t> classes() const override { return {}; }
+  std::uint64_t hash() const override { return 0; }
   Batch make(std::span<const std::uint32_t> wanted, const Pass* /*pass*/, const Batch& memory) const override {
     const auto count = static_cast<std::int64_t>(wanted.size());
     Batch batch{room_in(memory.input, {count}, at::kFloat), room_in(memory.target, {count}, at::kLong)};

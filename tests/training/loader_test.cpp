@@ -79,6 +79,7 @@ TEST(Loader, GivesTheSameBatchesAsWithoutIt) {
 class Counted final : public Examples {
  public:
   std::span<const std::uint16_t> classes() const override { return {}; }
+  std::uint64_t hash() const override { return 0; }
   Batch make(std::span<const std::uint32_t> wanted, const Pass* /*pass*/, const Batch& /*memory*/) const override {
     if (wanted.empty()) throw std::runtime_error("nothing to load");
     ++taken;

@@ -255,6 +255,7 @@ class SlowExamples final : public Examples {
 
   SlowExamples(std::unique_ptr<Examples> examples, Gate& gate) : examples_(std::move(examples)), gate_(gate) {}
   std::span<const std::uint16_t> classes() const override { return examples_->classes(); }
+  std::uint64_t hash() const override { return examples_->hash(); }
 
  private:
   Batch make(std::span<const std::uint32_t> positions, const Pass* /*pass*/, const Batch& /*memory*/) const override {

@@ -68,6 +68,7 @@ class WatchedExamples final : public Examples {
   WatchedExamples(std::unique_ptr<Examples> examples, std::function<void(std::uint64_t batch)> taken)
       : examples_(std::move(examples)), taken_(std::move(taken)) {}
   std::span<const std::uint16_t> classes() const override { return examples_->classes(); }
+  std::uint64_t hash() const override { return examples_->hash(); }
 
  private:
   Batch make(std::span<const std::uint32_t> positions, const Pass* /*pass*/, const Batch& /*memory*/) const override {

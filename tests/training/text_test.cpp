@@ -137,11 +137,15 @@ TEST(TextDataset, AnotherTextHasAnotherHash) {
   folder.write("a.txt", text + text);
   folder.write("b.txt", text + text);
   folder.write("c.txt", "\n" + text + text);
+  const std::string much = std::string(100'000, 'a') + "b";
+  folder.write("d.txt", much + "b" + much);
+  folder.write("e.txt", much + "a" + much);
   const auto hash = [&folder](const char* file) {
-    return hash_of(*make(folder / file, {{"context", 4}})->train().value());
+    return make(folder / file, {{"context", 4}})->train().value()->hash();
   };
   EXPECT_EQ(hash("a.txt"), hash("b.txt"));
   EXPECT_NE(hash("a.txt"), hash("c.txt")) << "its tokens are numbered otherwise";
+  EXPECT_NE(hash("d.txt"), hash("e.txt")) << "one letter in the middle";
 }
 
 TEST(TextDataset, RefusesWhatItCannotUse) {

@@ -29,6 +29,9 @@ class Examples {
   /// text is the section of the whole that it is from.
   virtual std::span<const std::uint16_t> classes() const = 0;
 
+  /// Of all examples and their classes: those who have read other files have another one.
+  virtual std::uint64_t hash() const = 0;
+
   /// The examples at these positions, in this order. Every position is below classes().size().
   Batch batch(std::span<const std::uint32_t> positions) const { return make(positions, nullptr, {}); }
 
@@ -43,10 +46,6 @@ class Examples {
   /// `pass`: null for the examples as they are.
   virtual Batch make(std::span<const std::uint32_t> positions, const Pass* pass, const Batch& memory) const = 0;
 };
-
-/// Of the number of examples, the class of each, and some of the examples themselves: those who read other files have
-/// another one.
-std::uint64_t hash_of(const Examples& examples);
 
 /// A tensor of these extents in the host's memory: `memory`, if that is one.
 at::Tensor room_in(const at::Tensor& memory, at::IntArrayRef extents, at::ScalarType type);

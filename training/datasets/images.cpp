@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/ensure.hpp"
+#include "base/xxh3.hpp"
 
 namespace weir::training {
 namespace {
@@ -28,6 +29,12 @@ Images::Images(ExampleShape shape, std::vector<Scale> scales, Pixels pixels, std
   const std::size_t number_bytes = pixels_.floats ? sizeof(float) : 1;
   ensure(pixels_.bytes.size() == classes_.size() * numbers_of(shape_) * number_bytes,
          "an image without a class or the reverse");
+}
+
+std::uint64_t Images::hash() const {
+  const BytesView pixels = pixels_.bytes.bytes();
+  const std::uint64_t of_classes = XXH3_64bits(classes_.data(), classes_.size() * sizeof(classes_[0]));
+  return XXH3_64bits_withSeed(pixels.data(), pixels.size(), of_classes);
 }
 
 Batch Images::make(std::span<const std::uint32_t> positions, const Pass* pass, const Batch& memory) const {

@@ -27,6 +27,7 @@ class Images final : public Examples {
          const Augmentation& augmentation = {});
 
   std::span<const std::uint16_t> classes() const override { return classes_; }
+  std::uint64_t hash() const override;
 
  private:
   Batch make(std::span<const std::uint32_t> positions, const Pass* pass, const Batch& memory) const override;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <system_error>
 
 #include "base/ensure.hpp"
 #include "base/errc.hpp"
+#include "base/xxh3.hpp"
 #include "training/datasets/data_file.hpp"
 
 namespace weir::training {
@@ -88,6 +90,14 @@ void Text::join(std::vector<Segment> pieces) {
     size_ += piece.size();
     ends_.push_back(size_);
   }
+}
+
+std::uint64_t Text::hash() const {
+  const std::unique_ptr<XXH3_state_t, XXH_errorcode (*)(XXH3_state_t*)> state(XXH3_createState(), XXH3_freeState);
+  ensure(state != nullptr, "memory for the state of a hash");
+  XXH3_64bits_reset(state.get());
+  for (const Segment& piece : pieces_) XXH3_64bits_update(state.get(), piece.bytes().data(), piece.size());
+  return XXH3_64bits_withSeed(token_.data(), token_.size(), XXH3_64bits_digest(state.get()));
 }
 
 void Text::tokens(std::uint64_t begin, std::span<std::int64_t> out) const {

@@ -27,6 +27,9 @@ class Text {
   std::uint64_t size() const { return size_; }
   std::size_t vocabulary() const { return vocabulary_; }
 
+  /// Of the tokens of all of it, however it is divided into pieces.
+  std::uint64_t hash() const;
+
   /// Writes the tokens from `begin` on. They must lie within the text.
   void tokens(std::uint64_t begin, std::span<std::int64_t> out) const;
 

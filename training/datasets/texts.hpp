@@ -28,6 +28,7 @@ class Texts final : public Examples {
   Texts(std::shared_ptr<const Text> text, const Stretch& stretch);
 
   std::span<const std::uint16_t> classes() const override { return sections_; }
+  std::uint64_t hash() const override { return text_->hash(); }
 
  private:
   Batch make(std::span<const std::uint32_t> positions, const Pass* pass, const Batch& memory) const override;
