@@ -115,41 +115,6 @@ Outcome train(const protocol::JobSpec& spec, Group group, const Segment& checkpo
   return outcome;
 }
 
-/// How joining ends on each of three ranks if rank 1 has another spec than the others.
-std::vector<Result<void>> join_with(const protocol::JobSpec& spec, const protocol::JobSpec& of_rank_1) {
-  auto group = collectives::in_process_group(3);
-  std::vector<Result<void>> joined(3);
-  run_ranks(3, [&](std::uint32_t rank) {
-    auto replica = Replica::make(rank == 1 ? of_rank_1 : spec, rank, 3).value();
-    joined[rank] = replica->join(*group[rank]);
-    replica.reset();
-    group[rank]->close();
-  });
-  return joined;
-}
-
-TEST(Disagreement, IsFoundBeforeTheFirstStepAndNamed) {
-  const auto spec = small_job("topk");
-  auto other_topology = spec;
-  other_topology.exchange.topology = "tree";
-  auto other_buckets = spec;
-  other_buckets.exchange.bucket_bytes *= 2;
-  auto other_ratio = small_job("topk", 0.1);
-  auto other_model = spec;
-  other_model.training.seed = 7;
-  auto other_data = spec;
-  other_data.dataset.choice.params["train_examples"] = 520;
-  for (const auto& other : {other_topology, other_buckets, other_ratio, other_model, other_data}) {
-    const auto joined = join_with(spec, other);
-    for (const std::uint32_t rank : {0, 1, 2}) {
-      ASSERT_FALSE(joined[rank]) << rank;
-      EXPECT_EQ(joined[rank].error().code, Errc::conflict);
-      const std::string message = joined[rank].error().message();
-      EXPECT_TRUE(message.ends_with("of rank 1 differ from those of rank 0 (conflict)")) << message;
-    }
-  }
-}
-
 class EveryCompressor : public ::testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Sync, EveryCompressor, ::testing::Values("none", "topk", "dgc"));
 

@@ -16,8 +16,16 @@ Result<void> agree_on_largest(collectives::Fabric& fabric, std::span<float> numb
 /// Makes each of `numbers` the sum of all ranks'. Fails likewise.
 Result<void> add_up(collectives::Fabric& fabric, std::span<float> numbers);
 
-/// Checks that all ranks have the same hash of `what` ("parameters"), except for those that have none. Fails with:
-/// conflict, on all ranks (names one that differs from most), and with what the group fails with.
+/// Something that must be the same on all ranks.
+struct Compared {
+  std::string what;                   ///< in the plural: "parameters"
+  std::optional<std::uint64_t> hash;  ///< of it on this rank, if it has any
+};
+
+/// Checks that all ranks have the same hashes of all things, but for the ranks that have none of one. All ranks name
+/// the same things, at least one. Fails with: conflict, on all ranks (names the first thing that is not the same, and a
+/// rank that differs in it from most), and with what the group fails with.
+Result<void> expect_equal(collectives::Fabric& fabric, std::span<const Compared> things);
 Result<void> expect_equal(collectives::Fabric& fabric, std::optional<std::uint64_t> hash, const std::string& what);
 
 }  // namespace weir::training

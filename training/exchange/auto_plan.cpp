@@ -9,7 +9,6 @@
 
 #include "base/xxh3.hpp"
 #include "protocol/exchange_plan.hpp"
-#include "training/exchange/agreement.hpp"
 #include "training/exchange/coding_probe.hpp"
 
 namespace weir::training {
@@ -25,6 +24,8 @@ constexpr std::uint64_t windows_max = 16;
 constexpr double worth_a_change = 0.95;
 /// Slower by this factor in two windows one after the other: something has changed.
 constexpr double much_slower = 1.25;
+/// Of so many buckets ranks say about which one they do not agree; the others are compared together with the last.
+constexpr std::size_t compared_buckets_max = protocol::ExchangePlan::buckets_max;
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -221,15 +222,31 @@ Result<void> AutoPlan::plan_trials() {
     if (known != tried.end()) tried.erase(known);
   }
   for (Trial& trial : tried) trials_.push_back(std::move(trial));
-  std::uint64_t hash = layouts_.size();
-  for (const Trial& trial : trials_) {
-    hash = XXH3_64bits_withSeed(&trial.plan.layout, sizeof trial.plan.layout, hash);
-    for (const auto& [form, topology, by_owners] : trial.plan.routes) {
-      const std::array<std::uint64_t, 3> route{static_cast<std::uint64_t>(form), topology, by_owners};
-      hash = XXH3_64bits_withSeed(route.data(), sizeof route, hash);
+  return expect_equal(fabric_, compared_plans());
+}
+
+/// The plans bucket by bucket, so that ranks that do not have the same can say about which one.
+std::vector<Compared> AutoPlan::compared_plans() const {
+  const std::string what = "plans of the exchange for bucket ";
+  std::vector<Compared> buckets;
+  for (const auto& layout : layouts_) {  // whichever of them the plans have: so many on all ranks
+    for (std::size_t b = buckets.size(); b < std::min(layout.size(), compared_buckets_max); ++b) {
+      buckets.push_back({.what = what + std::to_string(b), .hash = layouts_.size()});
     }
   }
-  return expect_equal(fabric_, hash, "plans of the exchange");
+  for (const Trial& trial : trials_) {
+    for (Compared& bucket : buckets) {
+      bucket.hash = XXH3_64bits_withSeed(&trial.plan.layout, sizeof trial.plan.layout, *bucket.hash);
+    }
+    for (std::size_t b = 0; b < trial.plan.routes.size(); ++b) {
+      const auto& [form, topology, by_owners] = trial.plan.routes[b];
+      const std::array<std::uint64_t, 4> route{b, static_cast<std::uint64_t>(form), topology, by_owners};
+      Compared& bucket = buckets[std::min(b, compared_buckets_max - 1)];
+      bucket.hash = XXH3_64bits_withSeed(route.data(), sizeof route, *bucket.hash);
+    }
+  }
+  if (buckets.size() == compared_buckets_max) buckets.back().what += " and those after it";
+  return buckets;
 }
 
 void AutoPlan::follow(std::size_t trial, std::uint64_t step, std::string reason) {

@@ -14,6 +14,7 @@
 #include "collectives/fabric.hpp"
 #include "compressors/catalog.hpp"
 #include "protocol/traffic.hpp"
+#include "training/exchange/agreement.hpp"
 #include "training/exchange/buckets.hpp"
 #include "training/exchange/coded_round.hpp"
 #include "training/exchange/link_probe.hpp"
@@ -79,6 +80,7 @@ class AutoPlan {
 
   Result<void> measure(const Step& step);
   Result<void> plan_trials();
+  std::vector<Compared> compared_plans() const;
   Result<void> judge(const Step& step);
   Result<void> leave_warmup(const Step& step);
   void follow(std::size_t trial, std::uint64_t step, std::string reason);
