@@ -4,6 +4,9 @@
 // When everything has its size depends on the data (a round may select more than all before it) and on time (messages
 // that arrive early are held), so the test waits for a number of rounds in a row that take nothing. Something that
 // every round takes, or every tenth, leaves no such number however many rounds there are.
+//
+// With `auto` that is so once all plans have been tried: another plan has other buckets, and what ranks agree on at the
+// end of a window of steps takes a few pieces, every tenth round while plans are on trial and every 64th from then on.
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -19,8 +22,10 @@
 #include <string>
 
 #include "collectives/topologies/catalog.hpp"
+#include "collectives/topologies/hierarchical.hpp"
 #include "collectives/topologies/ring.hpp"
 #include "ranks.hpp"
+#include "training/exchange/auto_plan.hpp"
 #include "training/exchange/exchange.hpp"
 #include "training/exchange/gradient_trigger.hpp"
 #include "training/exchange/topology_fit.hpp"
@@ -74,6 +79,7 @@ struct Case {
   std::int64_t side = 100;      ///< of the tensors: 3 x 2, 2 and 2 x 1 times that
   std::uint64_t allowance = 0;  ///< how much a quiet round may take, on all ranks
   std::uint32_t ranks = usual_ranks;
+  std::uint32_t ranks_per_host = 0;  ///< 0: all are on one host
 };
 
 std::string text(const Case& of) {
@@ -81,6 +87,7 @@ std::string text(const Case& of) {
   for (const auto& [key, value] : of.params.items()) {
     if (value.is_string()) text += "_" + value.get<std::string>();
   }
+  if (of.ranks_per_host > 0) text += "_hosts_of_" + std::to_string(of.ranks_per_host);
   return text + "_" + of.topology + (of.shared_memory ? "_shared_memory" : "_tcp");
 }
 
@@ -137,6 +144,17 @@ std::vector<Case> cases() {
       if (fits && type.name != collectives::Ring::name) all.push_back(of);
     }
   }
+  // Where coded buckets pass by the leaders of hosts, and where the ranks choose how each bucket travels.
+  for (const std::string compressor : {"none", "qsgd", "dgc"}) {
+    Case of{.compressor = compressor, .params = params_without_warmup(compressor)};
+    of.topology = AutoPlan::name;
+    all.push_back(of);
+    of.ranks = 4;
+    of.ranks_per_host = 2;
+    all.push_back(of);
+    of.topology = collectives::Hierarchical::name;
+    all.push_back(of);
+  }
   for (const std::string compressor : {"none", "dgc"}) {
     all.push_back({.compressor = compressor, .params = params_without_warmup(compressor), .shared_memory = true});
   }
@@ -147,7 +165,7 @@ INSTANTIATE_TEST_SUITE_P(Exchange, Allocations, ::testing::ValuesIn(cases()), na
 
 TEST_P(Allocations, AreNoneInARound) {
   const std::uint32_t ranks = GetParam().ranks;
-  auto group = testing::mesh_group(ranks, GetParam().shared_memory);
+  auto group = testing::mesh_group(ranks, GetParam().shared_memory, GetParam().ranks_per_host);
   std::uint64_t quiet = 0;  // rounds in a row that took no more than they may
   std::uint64_t latest = 0;
   // Between two rounds no rank has anything under way: what was counted until here is the round's.
@@ -163,7 +181,9 @@ TEST_P(Allocations, AreNoneInARound) {
                                               {"bias", at::ones({2 * side}).set_requires_grad(true)},
                                               {"second", at::ones({2 * side, side}).set_requires_grad(true)}};
     Exchange exchange(parameters, compression(GetParam()), *group[rank],
-                      {.bucket_sizes = {1 << 10, 1 << 18}, .topology = {.name = GetParam().topology}});
+                      {.bucket_sizes = {1 << 10, 1 << 18},
+                       .topology = {.name = GetParam().topology},
+                       .make_compression = [] { return compression(GetParam()); }});
     GradientTrigger gradients(exchange, parameters);
     counting = true;
     for (std::uint64_t step = 0; step < most_rounds && quiet < quiet_rounds; ++step) {

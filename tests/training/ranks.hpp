@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -26,13 +27,15 @@ inline void run_ranks(std::uint32_t ranks, const std::function<void(std::uint32_
 /// For random numbers of one rank: LibTorch's own generator is shared by all threads, also by those of the other ranks.
 inline at::Generator generator(std::uint64_t seed) { return at::detail::createCPUGenerator(seed); }
 
-/// A group over sockets on loopback, or through shared memory.
-inline Group mesh_group(std::uint32_t size, bool shared_memory) {
+/// A group over sockets on loopback, or through shared memory. `ranks_per_host`: so many have one address, and the next
+/// ones another, as if they were on another host; 0: all are on one.
+inline Group mesh_group(std::uint32_t size, bool shared_memory, std::uint32_t ranks_per_host = 0) {
   std::vector<std::unique_ptr<collectives::Mesh>> meshes;
   std::vector<collectives::Peer> peers;
   for (std::uint32_t rank = 0; rank < size; ++rank) {
-    meshes.push_back(std::move(collectives::Mesh::bind("127.0.0.1").value()));
-    peers.push_back({"127.0.0.1", meshes.back()->port()});
+    const std::string address = "127.0.0." + std::to_string(1 + (ranks_per_host == 0 ? 0 : rank / ranks_per_host));
+    meshes.push_back(std::move(collectives::Mesh::bind(address).value()));
+    peers.push_back({address, meshes.back()->port()});
   }
   Group group(size);
   run_ranks(size, [&](std::uint32_t rank) {
