@@ -39,8 +39,10 @@ MAY_INCLUDE_FILES = {"cli": {"training/shapes.hpp", "cuda/nvml.hpp", "cuda/nccl_
                      "worker": {"cuda/nccl_library.hpp"}}
 # No include path leads from these to LibTorch: they are linked into `weir`.
 FREE_OF_TORCH = {"training/shapes.cpp"}
-# Headers of CUDA's toolkit and of NCCL, and who may include them: in cuda/ not what others include.
-CUDA_HEADER = r"(?:cuda|cublas|cufft|curand|nvtx3/|thrust/|cub/|cooperative_groups)\w*.*[.](?:h|cuh)|nccl[.]h"
+# Headers of CUDA's toolkit and of NCCL, and those of LibTorch that include them, which only a LibTorch with CUDA has.
+# Who may include them: in cuda/ not what others include; and cuda/ may not use LibTorch.
+CUDA_HEADER = (r"(?:cuda|cublas|cufft|curand|nvtx3/|thrust/|cub/|cooperative_groups)\w*.*[.](?:h|cuh)|nccl[.]h|"
+               r"(?:c10|ATen|torch)/(?:\w+/)*cuda/.*[.](?:h|cuh)")
 MAY_USE_CUDA = r"cuda/.*[.](?:cpp|cu|cuh)|tests/cuda/emulator/.*"
 
 # Of the standard library's algorithms those that are in use or likely to be.

@@ -43,6 +43,24 @@ class CudaHeaders(unittest.TestCase):
         }), ["compressors/a.cpp:1", "collectives/b.hpp:2", "tests/cuda/kernels/c_test.cpp:1", "worker/d.cpp:1",
              "worker/d.cpp:2", "cuda/stream.hpp:1"])
 
+    def test_headers_of_libtorch_that_include_cuda(self):
+        self.assertEqual(broken(tidy.cuda_headers, {
+            "training/a.cpp": "#include <c10/cuda/CUDAStream.h>\n#include <ATen/cuda/CUDAEvent.h>\n",
+            "compressors/b.hpp": "#include <ATen/native/cuda/Loops.cuh>\n",
+            "worker/c.cpp": '#include "torch/csrc/cuda/nccl.h"\n',
+            "tests/training/d_test.cpp": "#include <c10/cuda/impl/CUDAGuardImpl.h>\n",
+            "cuda/e.hpp": "#include <c10/cuda/CUDAStream.h>\n",
+        }), ["training/a.cpp:1", "training/a.cpp:2", "compressors/b.hpp:1", "worker/c.cpp:1",
+             "tests/training/d_test.cpp:1", "cuda/e.hpp:1"])
+        self.assertEqual(broken(tidy.include_directions, {"cuda/f.cpp": "#include <c10/cuda/CUDAStream.h>\n"}),
+                         ["cuda/f.cpp:1"])
+
+    def test_headers_of_libtorch_that_every_libtorch_has(self):
+        self.assertEqual(broken(tidy.cuda_headers, {
+            "training/a.cpp": "#include <c10/core/Stream.h>\n#include <ATen/detail/CUDAHooksInterface.h>\n",
+            "training/b.cpp": "#include <torch/cuda.h>\n#include <c10/core/impl/VirtualGuardImpl.h>\n",
+        }), [])
+
     def test_internal_headers_outside_their_folders(self):
         self.assertEqual(broken(tidy.cuda_headers, {
             "compressors/a.cpp": '#include "cuda/launch.cuh"\n',
