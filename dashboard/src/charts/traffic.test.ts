@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import type { Trace } from '../api/types';
+import type { Job, Role, Trace } from '../api/types';
 import {
   byteRows,
   candidateRows,
   matrixMax,
   matrixOf,
   ranksWithBuckets,
+  readableTraffic,
   routeRows,
   secondsOf,
   stepOf,
@@ -46,6 +47,29 @@ describe('matrixOf', () => {
 
   it('is empty without links', () => {
     expect(matrixOf({ links: [] })).toEqual({ ranks: [], cells: [], most: 0, left: 0 });
+  });
+});
+
+describe('readableTraffic', () => {
+  const job = (mode: string | undefined, ...roles: Role[]) =>
+    ({ spec: { training: { mode } }, workers: roles.map((role, rank) => ({ rank, role })) }) as unknown as Job;
+
+  it('has steps where workers exchange buckets', () => {
+    expect(readableTraffic(job('sync', 'worker', 'worker'))).toBe('steps');
+    expect(readableTraffic(job('esync', 'worker', 'state_server'))).toBe('steps');
+    expect(readableTraffic(job(undefined, 'worker'))).toBe('steps');
+    expect(readableTraffic({ spec: {} } as Job)).toBe('steps'); // no process has started
+  });
+
+  it('has totals only where they push to servers', () => {
+    for (const mode of ['async', 'ssp', 'backup']) {
+      expect(readableTraffic(job(mode, 'worker', 'server', 'server'))).toBe('totals');
+    }
+  });
+
+  it('is nothing where one worker trains by itself', () => {
+    expect(readableTraffic(job('local', 'worker'))).toBe('nothing');
+    expect(readableTraffic(job('local'))).toBe('nothing');
   });
 });
 

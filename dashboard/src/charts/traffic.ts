@@ -1,4 +1,5 @@
-import type { ExchangePlan, Trace, TraceEvent, Traffic } from '../api/types';
+import type { ExchangePlan, Job, Trace, TraceEvent, Traffic } from '../api/types';
+import { getAt } from '../forms/pointer';
 import { bytes, count, seconds } from '../format';
 import { byRole, type RankRole } from '../ranks';
 
@@ -37,6 +38,15 @@ export function matrixOf({ links }: Pick<Traffic, 'links'>): Matrix {
     most = Math.max(most, bytes ?? 0);
   }
   return { ranks, cells, most, left: moved.size - ranks.length };
+}
+
+/**
+ * What there is to read of a job's traffic: nothing where one worker trains by itself; where workers push to servers,
+ * whose steps have no buckets, only totals.
+ */
+export function readableTraffic({ spec, workers }: Pick<Job, 'spec' | 'workers'>): 'nothing' | 'totals' | 'steps' {
+  if (getAt(spec, '/training/mode') === 'local') return 'nothing';
+  return workers?.some(({ role }) => role === 'server') ? 'totals' : 'steps';
 }
 
 /** The ranks whose steps have buckets: the workers, unless they push to servers. */

@@ -1,6 +1,6 @@
 import { useEffect, useMemo } from 'preact/hooks';
 import { isTerminal, type Job } from '../api/types';
-import { byteRows, ranksWithBuckets, stepOf } from '../charts/traffic';
+import { byteRows, ranksWithBuckets, readableTraffic, stepOf } from '../charts/traffic';
 import { getAt } from '../forms/pointer';
 import { bytes, count, seconds } from '../format';
 import { rankNames } from '../ranks';
@@ -26,12 +26,23 @@ export function JobTrafficView({ job }: { job: Job }) {
   const { query } = route.value;
   const step = query.get('step') === 'slowest' ? 'slowest' : 'sampled';
   const worker = Math.max(0, Math.trunc(Number(query.get('worker') ?? 0)) || 0);
+  const readable = readableTraffic(job);
   const beat = isTerminal(job.state) ? 0 : Math.floor(now.value / trafficInterval);
+  const load = (anew: boolean) => {
+    if (readable !== 'nothing') traffic.load(worker, readable === 'steps' ? step : null, anew);
+  };
   useEffect(() => {
     // The end is read whoever looks.
-    if (beat === 0 || !document.hidden) traffic.load(worker, step, beat === 0);
-  }, [traffic, worker, step, beat]);
-  const retry = () => traffic.load(worker, step, true);
+    if (beat === 0 || !document.hidden) load(beat === 0);
+  }, [traffic, worker, step, beat, readable]);
+  const retry = () => load(true);
+  if (readable === 'nothing') {
+    return (
+      <Card title="Traffic">
+        <Empty title="There is nobody to exchange with">In mode local one worker trains by itself.</Empty>
+      </Card>
+    );
+  }
   const totals = traffic.totals.data.value;
   const error = traffic.totals.error.value;
   if (totals === null) return error ? <ErrorPanel error={error} retry={retry} /> : <Skeleton rows={10} />;

@@ -29,6 +29,22 @@ describe('JobTraffic', () => {
     expect(asked).toHaveLength(6);
   });
 
+  it('asks for no trace where no step is wanted', async () => {
+    const asked: string[] = [];
+    vi.stubGlobal('fetch', (path: string) => {
+      asked.push(path);
+      return Promise.resolve(new Response('{}'));
+    });
+    const traffic = new JobTraffic('a');
+    for (const anew of [false, true]) {
+      traffic.load(0, null, anew);
+      await vi.waitFor(() => expect(traffic.totals.loading.value).toBe(false));
+    }
+    expect(asked).toEqual(['/api/v1/jobs/a/traffic', '/api/v1/jobs/a/traffic']);
+    expect(traffic.totals.data.value).toEqual({});
+    expect(traffic.trace.data.value).toBeNull();
+  });
+
   it('reads what is wanted anew, whatever is under way', async () => {
     const answers: ((body: string) => void)[] = [];
     vi.stubGlobal(

@@ -20,14 +20,15 @@ export class JobTraffic {
   }
 
   /**
-   * Reads both. A request for the same that is still under way is left to end, however slow the line, unless they are
-   * wanted `anew`: its answer may be from before the end of the job.
+   * Reads both, or the totals alone where `step` is null. A request for the same that is still under way is left to
+   * end, however slow the line, unless they are wanted `anew`: its answer may be from before the end of the job.
    */
-  load(worker: number, step: TraceStep, anew = false): void {
+  load(worker: number, step: TraceStep | null, anew = false): void {
     const shown = `${worker} ${step}`;
     if (!anew && shown === this.shown && (this.totals.loading.value || this.trace.loading.value)) return;
     this.shown = shown;
     void this.totals.load((signal) => get<Traffic>(`${this.path}/traffic`, {}, signal));
+    if (step === null) return;
     void this.trace.load(async (signal) => ({
       worker,
       step,
