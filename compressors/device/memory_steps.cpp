@@ -5,6 +5,7 @@
 #include "compressors/device/launching.hpp"
 #include "cuda/kernels/arithmetic.hpp"
 #include "cuda/kernels/selection.hpp"
+#include "cuda/kernels/trits.hpp"
 #include "cuda/memory.hpp"
 
 namespace weir::compressors::device {
@@ -71,12 +72,11 @@ Result<void> apply_momentum(std::span<const MomentumAppliedTo> tensors) {
 
 Result<double> sum_of_squares(const at::Tensor& values) {
   const std::uint64_t entries = size_of(values);
-  const at::Tensor parts = scratch(values, cuda::square_sum_parts(entries) * sizeof(double));
-  const at::Tensor sum = scratch(values, sizeof(double));
-  auto done = cuda::sum_of_squares(place<float>(values), entries, place<double>(parts), place<double>(sum),
-                                   current_handle(values));
-  if (!done) return done.error();
-  return read<double>(sum);
+  const at::Tensor parts = scratch(values, cuda::size_parts(entries) * sizeof(cuda::Size));
+  const at::Tensor size = scratch(values, sizeof(cuda::Size));
+  const cuda::SizeToFind it{place<float>(values), entries, place<cuda::Size>(parts), place<cuda::Size>(size)};
+  if (auto found = cuda::find_sizes(std::span(&it, 1), current_handle(values)); !found) return found.error();
+  return read<cuda::Size>(size).squares;
 }
 
 Result<void> subtract(const at::Tensor& a, const at::Tensor& b, at::Tensor& difference) {

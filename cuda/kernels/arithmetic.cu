@@ -1,7 +1,8 @@
 #include "cuda/kernels/arithmetic.hpp"
 
 #include "cuda/kernels/batch.cuh"
-#include "cuda/kernels/runs.cuh"
+#include "cuda/kernels/device.cuh"
+#include "cuda/launch.cuh"
 
 namespace weir::cuda {
 namespace {
@@ -113,49 +114,6 @@ struct ApplyMomentum {
   }
 };
 
-// The order of the CPU's sum: eight sums of every eighth entry of a block, these in their order, the blocks of a run,
-// and the runs. Eight lanes take a block, so a warp takes four.
-
-constexpr unsigned square_lanes = 8;
-constexpr unsigned square_block = 4096;
-constexpr unsigned square_unroll = 8;
-constexpr unsigned square_blocks_of_warp = warp_lanes / square_lanes;
-
-__global__ void square_parts_kernel(const float* __restrict__ values, std::uint64_t n, double* __restrict__ parts) {
-  const unsigned lane = lane_of_thread() % square_lanes;
-  const std::uint64_t blocks = (n + square_block - 1) / square_block;
-  // All lanes of a warp go around as often; a team without a block has no entries.
-  for (std::uint64_t first = warp_of_grid() * square_blocks_of_warp; first < blocks;
-       first += warps_of_grid() * square_blocks_of_warp) {
-    const std::uint64_t block = first + lane_of_thread() / square_lanes;
-    const std::uint64_t start = block * square_block;
-    const std::uint64_t end = start + square_block < n ? start + square_block : n;
-    double sum = 0;
-    for (std::uint64_t base = start + lane; base < end; base += square_lanes * square_unroll) {
-      float x[square_unroll];
-#pragma unroll
-      for (unsigned k = 0; k < square_unroll; ++k) {
-        const std::uint64_t i = base + square_lanes * k;
-        x[k] = i < end ? values[i] : 0.0F;
-      }
-#pragma unroll
-      for (unsigned k = 0; k < square_unroll; ++k) sum += static_cast<double>(x[k]) * static_cast<double>(x[k]);
-    }
-    double all = 0;
-    for (unsigned from = 0; from < square_lanes; ++from) {
-      all += __shfl_sync(all_lanes, sum, static_cast<int>(from), static_cast<int>(square_lanes));
-    }
-    if (lane == 0 && block < blocks) parts[block] = all;
-  }
-}
-
-/// One block.
-__global__ void __launch_bounds__(runs_threads, 1)
-    add_square_parts_kernel(const double* __restrict__ parts, std::uint64_t blocks, double* to) {
-  const double sum = sum_of_runs(parts, blocks, [](double& all, double part) { all += part; });
-  if (threadIdx.x == 0) *to = sum;
-}
-
 /// A loop that counts in the tensors' bins, if they have some.
 template <class Loop, class Of>
 Result<void> launch_counting(const char* name, std::span<const Of> tensors, StreamHandle stream) {
@@ -193,18 +151,6 @@ Result<void> accumulate_momentum(std::span<const MomentumOf> tensors, StreamHand
 
 Result<void> apply_momentum(std::span<const MomentumAppliedTo> tensors, StreamHandle stream) {
   return launch_each<ApplyMomentum, NoteNothing>("apply_momentum", tensors, stream);
-}
-
-Result<void> sum_of_squares(const float* values, std::uint64_t n, double* parts, double* sum, StreamHandle stream) {
-  constexpr unsigned threads = 256;
-  if (n > 0) {
-    constexpr std::uint64_t taken = std::uint64_t{square_block} * square_blocks_of_warp * threads / warp_lanes;
-    const Shape shape = {.blocks = blocks_for((n + taken - 1) / taken), .threads = threads};
-    const auto added = launch("sum_of_squares", square_parts_kernel, shape, stream, values, n, parts);
-    if (!added) return added;
-  }
-  return launch("sum_of_squares (total)", add_square_parts_kernel, shape_for_runs<double>(), stream, parts,
-                square_sum_parts(n), sum);
 }
 
 }  // namespace weir::cuda

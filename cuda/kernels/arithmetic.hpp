@@ -71,10 +71,4 @@ struct MomentumAppliedTo {
 /// Twin of apply_momentum(), of several tensors in one launch. Per entry: 8 bytes read, 8 written.
 Result<void> apply_momentum(std::span<const MomentumAppliedTo> tensors, StreamHandle stream);
 
-/// How many numbers sum_of_squares() needs beside its result.
-constexpr std::uint64_t square_sum_parts(std::uint64_t n) { return (n + 4095) / 4096; }
-
-/// Twin of sum_of_squares(): `*sum` is set. `parts` is scratch, square_sum_parts(n) of them. Per entry: 4 bytes read.
-Result<void> sum_of_squares(const float* values, std::uint64_t n, double* parts, double* sum, StreamHandle stream);
-
 }  // namespace weir::cuda

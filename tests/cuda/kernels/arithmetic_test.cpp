@@ -216,26 +216,5 @@ TEST(CudaArithmetic, EachOfManyTensorsGetsItsAppliedMomentum) {
   }
 }
 
-void expect_sum_of_squares(std::size_t n, Among among) {
-  const auto values = some_values(n, among);
-  const double due = compressors::sum_of_squares(values);
-  const Array<float> x(values, n % 4);
-  const Array<double> parts(square_sum_parts(n));
-  const Array<double> sum(1);
-  sum_of_squares(x.data(), n, parts.data(), sum.data(), nullptr).value();
-  const double found = sum.read()[0];
-  if (std::isnan(due)) {
-    ASSERT_TRUE(std::isnan(found));
-  } else {
-    ASSERT_EQ(std::bit_cast<std::uint64_t>(found), std::bit_cast<std::uint64_t>(due));
-  }
-}
-
-TEST(CudaArithmetic, SumOfSquaresIsThatOfTheTwin) { for_all(expect_sum_of_squares); }
-
-TEST(CudaArithmetic, SumOfSquaresOfSeveralRunsIsThatOfTheTwin) {
-  expect_sum_of_squares(2 * 64 * 4096 + 5000, Among::zeros);
-}
-
 }  // namespace
 }  // namespace weir::cuda
