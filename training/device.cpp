@@ -1,6 +1,8 @@
 #include "training/device.hpp"
 
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 #include <unistd.h>
 
@@ -116,6 +118,25 @@ Result<at::Device> device_for(const protocol::Resources& each) {
 }
 
 at::Tensor on_host(const at::Tensor& tensor) { return tensor.is_cpu() ? tensor : tensor.detach().to(at::kCPU); }
+
+std::vector<at::Tensor> all_on_host(std::span<const at::Tensor> tensors) {
+  std::vector<at::Tensor> here;
+  if (tensors.empty() || tensors.front().is_cpu()) {
+    for (const at::Tensor& tensor : tensors) here.push_back(tensor.contiguous());
+    return here;
+  }
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& tensor : tensors) flat.push_back(tensor.detach().reshape({-1}));
+  const at::Tensor there = at::cat(flat);
+  const at::Tensor all = at::empty(there.sizes(), host_memory_for(there.device()).dtype(there.scalar_type()));
+  all.copy_(there);
+  std::int64_t begin = 0;
+  for (const at::Tensor& tensor : tensors) {
+    here.push_back(all.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
+    begin += tensor.numel();
+  }
+  return here;
+}
 
 at::Tensor copy_beside(const at::Tensor& other, const at::Tensor& tensor) {
   return tensor.detach().to(other.device(), tensor.scalar_type(), /*non_blocking=*/false, /*copy=*/true);

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,10 @@ Result<at::Device> device_for(const protocol::Resources& each);
 /// The same values in the host's memory, which may be read at once: the tensor itself if it is there. Waits for the
 /// device otherwise.
 at::Tensor on_host(const at::Tensor& tensor);
+
+/// The same of several tensors of one type, which lie beside each other; contiguous. Those of a device come down in one
+/// copy, behind what is in the calling thread's current stream.
+std::vector<at::Tensor> all_on_host(std::span<const at::Tensor> tensors);
 
 /// A copy of `tensor` on the device of `other`.
 at::Tensor copy_beside(const at::Tensor& other, const at::Tensor& tensor);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <c10/core/Device.h>
 #include <c10/core/Event.h>
 #include <c10/core/Stream.h>
+#include <c10/core/StreamGuard.h>
 
 namespace weir::training {
 
@@ -26,6 +28,24 @@ class SideStream {
   c10::Stream stream_;
   c10::Event held_;  ///< an event serves again as soon as a stream has been told to wait for it
   c10::Event joined_;
+};
+
+/// A stream of a device that is not the processor, for a SideStream: one in which tensors are coded there
+/// (compressors/device), if they can be.
+c10::Stream stream_for_coding(c10::Device device);
+
+/// As long as it exists, what the calling thread has a device do is done in a side stream, after what was in the
+/// thread's current stream before it and before what will be in that after it. Without a side stream it does nothing.
+class InSideStream {
+ public:
+  explicit InSideStream(SideStream* side);
+  ~InSideStream();
+  InSideStream(const InSideStream&) = delete;
+  InSideStream& operator=(const InSideStream&) = delete;
+
+ private:
+  SideStream* const side_;
+  c10::OptionalStreamGuard within_;
 };
 
 }  // namespace weir::training

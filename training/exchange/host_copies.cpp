@@ -6,7 +6,6 @@
 
 #include <utility>
 
-#include "compressors/device/device.hpp"
 #include "compressors/flat.hpp"
 #include "training/device.hpp"
 
@@ -24,12 +23,9 @@ HostCopies::HostCopies(std::span<const NamedTensor> tensors, std::span<const Buc
          .sparse = false,
          .positions = {}});
   }
-  const bool may_code = compressors::device::has_kernels(device_);
   lanes_.reserve(buckets.size());
   for (std::size_t b = 0; b < buckets.size(); ++b) {
-    const c10::Stream own =
-        may_code ? compressors::device::coding_stream(device_) : streams_of(device_).getStreamFromGlobalPool(device_);
-    lanes_.emplace_back(own);
+    lanes_.emplace_back(stream_for_coding(device_));
     for (const auto tensor : buckets[b].parameters) places_[tensor].bucket = b;
   }
 }

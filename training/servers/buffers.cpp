@@ -20,10 +20,9 @@ std::uint64_t buffer_bytes(const Model& model) {
 }
 
 void append_buffers(const Model& model, Bytes& out) {
-  for (const auto& [name, tensor] : model.statistics()) {
-    const at::Tensor values = on_host(tensor).contiguous();
-    append(out, std::as_bytes(compressors::flat(values)));
-  }
+  std::vector<at::Tensor> statistics;
+  for (const auto& [name, tensor] : model.statistics()) statistics.push_back(tensor);
+  for (const at::Tensor& values : all_on_host(statistics)) append(out, std::as_bytes(compressors::flat(values)));
 }
 
 Result<void> MeanBuffers::take(std::uint32_t worker, BytesView bytes, const Model& model) {
