@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "base/errc.hpp"
-#include "training/device.hpp"
 #include "training/exchange/stopwatch.hpp"
 #include "training/servers/buffers.hpp"
 #include "training/servers/division.hpp"
@@ -42,10 +41,14 @@ Client::Client(Model& model, const compressors::Compression& compression, collec
       traffic_(parameters_),
       messenger_(fabric, {.bytes_max = message_bytes_max(model)}),
       clock_(clock),
-      awaited_(setting.servers, false) {}
+      awaited_(setting.servers, false) {
+  const auto on_device = std::ranges::find_if(parameters_, [](const NamedTensor& it) { return !it.tensor.is_cpu(); });
+  if (on_device != parameters_.end()) beside_.emplace(stream_for_coding(on_device->tensor.device()));
+}
 
 Result<Client::Times> Client::push(std::span<const at::Tensor> gradients, double learning_rate) {
   const at::NoGradGuard no_grad;
+  const InSideStream beside(beside_ ? &*beside_ : nullptr);
   Times times;
   ++clock_;
   pushed_step_ = step_;
@@ -54,15 +57,9 @@ Result<Client::Times> Client::push(std::span<const at::Tensor> gradients, double
     Bytes body;
     const std::uint64_t buffers = server == 0 && sends_buffers_ ? buffer_bytes(model_) : 0;
     write(body, Push{.clock = clock_, .version = version_, .step = step_, .buffers = buffers});
-    for (const auto i : parts_[server]) {
-      const auto& [name, tensor] = parameters_[i];
-      const at::Tensor gradient =
-          gradients[i].defined() ? on_host(gradients[i]).contiguous() : at::zeros(tensor.sizes(), at::kFloat);
-      const auto before = body.size();
-      auto written = coder_.write_gradient(i, gradient, turn(learning_rate, false), body);
-      if (!written) return written.error().within("gradient of " + name);
-      traffic_.tensor_sent(i, body.size() - before);
-    }
+    const auto written = write_gradients(server, gradients, learning_rate, body);
+    if (!written) return written.error();
+    for (std::size_t i = 0; i < written->size(); ++i) traffic_.tensor_sent(parts_[server][i], (*written)[i]);
     if (buffers > 0) append_buffers(model_, body);
     traffic_.push_sent(body.size());
     messenger_.send(first_server_ + server, subject(Kind::push, clock_), std::move(body));
@@ -83,6 +80,17 @@ Result<Client::Times> Client::push(std::span<const at::Tensor> gradients, double
   return times;
 }
 
+Result<std::vector<std::size_t>> Client::write_gradients(std::uint32_t server, std::span<const at::Tensor> gradients,
+                                                         double learning_rate, Bytes& body) {
+  std::vector<Gradient> pushed;
+  for (const auto i : parts_[server]) {
+    const auto& [name, tensor] = parameters_[i];
+    const auto zeros = at::TensorOptions(at::kFloat).device(tensor.device());
+    pushed.push_back({i, name, gradients[i].defined() ? gradients[i].contiguous() : at::zeros(tensor.sizes(), zeros)});
+  }
+  return coder_.write_gradients(pushed, turn(learning_rate, false), body);
+}
+
 Result<void> Client::take_answer(const Messenger::Message& message, double learning_rate) {
   const auto kind = kind_of(message.about);
   if (!kind) return kind.error();
@@ -99,10 +107,8 @@ Result<void> Client::take_answer(const Messenger::Message& message, double learn
   }
   for (const auto i : parts_[server]) {
     at::Tensor parameter = parameters_[i].tensor.detach();
-    at::Tensor values = on_host(parameter);
     const auto before = body.left();
-    auto read = coder_.read_difference(body, i, turn(learning_rate, true), values);
-    if (read && !parameter.is_cpu()) parameter.copy_(values);
+    auto read = coder_.read_difference(body, i, turn(learning_rate, true), parameter);
     if (!read) return read.error().within("parameter " + parameters_[i].name);
     traffic_.tensor_received(i, before - body.left());
   }

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -12,12 +14,14 @@
 #include "training/servers/messenger.hpp"
 #include "training/servers/push_traffic.hpp"
 #include "training/servers/tensor_coder.hpp"
+#include "training/side_stream.hpp"
 
 namespace weir::training::servers {
 
 /// A worker's end of the talk with the servers: pushes gradients and takes the answers into the model. Used by the
-/// compute thread of the worker. Fails with: malformed (what a server has sent; names its rank and the tensor), with
-/// what Compressor and Memory fail with, and with what the group fails with.
+/// compute thread of the worker, which waits for a device, if the model is on one, only until what is sent has come
+/// down. Fails with: malformed (what a server has sent; names its rank and the tensor), with what Compressor and Memory
+/// fail with, and with what the group fails with.
 class Client {
  public:
   /// What belongs to a worker's ranks.
@@ -37,7 +41,8 @@ class Client {
   Client(Model& model, const compressors::Compression& compression, collectives::Fabric& fabric, const Setting& setting,
          std::uint64_t clock);
 
-  /// Sends the gradients and takes what the servers answer. Blocks.
+  /// Sends the gradients, each of which is undefined or beside its parameter, and takes what the servers answer.
+  /// Blocks.
   Result<Times> push(std::span<const at::Tensor> gradients, double learning_rate);
 
   /// The first server wants this worker to halt; also before the first push.
@@ -57,6 +62,8 @@ class Client {
   const PushTraffic& traffic() const { return traffic_; }  ///< not while a push is under way
 
  private:
+  Result<std::vector<std::size_t>> write_gradients(std::uint32_t server, std::span<const at::Tensor> gradients,
+                                                   double learning_rate, Bytes& body);
   Result<void> take_answer(const Messenger::Message& message, double learning_rate);
   Error from(const Error& error, std::uint32_t rank, Kind kind) const;
   Turn turn(double learning_rate, bool answers) const;
@@ -69,6 +76,7 @@ class Client {
   const std::uint32_t first_server_;
   const bool sends_buffers_;
   TensorCoder coder_;
+  std::optional<SideStream> beside_;  ///< in which tensors on a device are coded
   PushTraffic traffic_;
   Messenger messenger_;
   std::uint64_t clock_;

@@ -1,5 +1,6 @@
 #include "training/servers/tensor_coder.hpp"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/sub.h>
 
 #include <algorithm>
@@ -9,7 +10,9 @@
 #include "compressors/flat.hpp"
 #include "compressors/memories/misfit.hpp"
 #include "compressors/non_finite.hpp"
+#include "compressors/sent.hpp"
 #include "compressors/values.hpp"
+#include "training/device.hpp"
 #include "training/exchange/alone.hpp"
 
 namespace weir::training::servers {
@@ -44,6 +47,10 @@ Result<BytesView> take_payload(Reader& body) {
   const auto length = body.number();
   if (!length) return length.error();
   return body.bytes(*length);
+}
+
+Error of_gradient(const Error& error, const Gradient& gradient) {
+  return error.within("gradient of " + std::string(gradient.name));
 }
 
 /// Whether it sends numbers, all or those that it draws, rounded to 16 bits and not scaled up. Each comes closer to
@@ -129,6 +136,95 @@ Result<void> TensorCoder::encode_largest(const at::Tensor& tensor, const Round& 
   return {};
 }
 
+Result<std::vector<std::size_t>> TensorCoder::write_gradients(std::span<const Gradient> gradients, const Turn& turn,
+                                                              Bytes& out) {
+  if (auto encoded = encode_there(gradients, turn); !encoded) return encoded.error();
+  std::vector<at::Tensor> others;
+  auto there = encoded_.begin();
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (there != encoded_.end() && there->index == i) {
+      ++there;
+    } else {
+      others.push_back(gradients[i].values);
+    }
+  }
+  others = all_on_host(others);
+  std::vector<std::size_t> bytes;
+  there = encoded_.begin();
+  auto here = others.begin();
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const auto before = out.size();
+    if (there != encoded_.end() && there->index == i) {
+      append_payload(out, (there++)->payload);
+    } else if (auto written = write_gradient(gradients[i].tensor, *here++, turn, out); !written) {
+      return of_gradient(written.error(), gradients[i]);
+    }
+    bytes.push_back(out.size() - before);
+  }
+  return bytes;
+}
+
+/// Encodes those of the gradients that lie where the compression codes, if that is not the processor, and that do not
+/// travel as they are, to encoded_.
+Result<void> TensorCoder::encode_there(std::span<const Gradient> gradients, const Turn& turn) {
+  std::vector<at::Tensor> values;
+  std::vector<Round> rounds;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    const at::Tensor& gradient = gradients[i].values;
+    const Round round = round_of(turn, gradients[i].tensor);
+    if (gradient.is_cpu() || !compression_.codes_on(gradient.device()) || travels_as_is(gradient, round)) continue;
+    values.push_back(gradient);
+    rounds.push_back(round);
+    if (encoded_.size() == count) encoded_.emplace_back();
+    encoded_[count++].index = i;
+  }
+  encoded_.resize(count);
+  if (count == 0) return {};
+  auto& memory = *compression_.memory;
+  std::vector<at::Tensor> inputs;
+  if (auto compensated = memory.compensate_all(values, rounds, inputs); !compensated) {
+    const std::size_t done = inputs.size();
+    return done < count ? of_gradient(compensated.error(), gradients[encoded_[done].index]) : compensated.error();
+  }
+  for (Round& round : rounds) {
+    const Round first = round;
+    round.peaks = memory.peaks(first);
+    round.bins = memory.bins(first);
+  }
+  if (auto encoded = encode_passes(gradients, inputs, rounds); !encoded) return encoded;
+  std::vector<Sent> sent;
+  for (std::size_t i = 0; i < count; ++i) {
+    rounds[i].peaks = {};
+    rounds[i].bins = nullptr;
+    const Encoded& one = encoded_[i];
+    sent.push_back(compressor().traits().sparse ? Sent(one.entries) : Sent(compressor(), one.payload, rounds[i]));
+  }
+  return memory.update_all(rounds, sent, values);
+}
+
+/// What encode_alone() does, for all tensors pass by pass: a device works on all of them while the first is waited for.
+/// Leaves the last pass in `rounds`.
+Result<void> TensorCoder::encode_passes(std::span<const Gradient> gradients, std::span<const at::Tensor> inputs,
+                                        std::span<Round> rounds) {
+  const auto traits = compressor().traits();
+  for (std::uint32_t pass = 0; pass < traits.passes.size(); ++pass) {
+    const bool last = pass + 1 == traits.passes.size();
+    for (Round& round : rounds) round.pass = pass;
+    if (auto begun = compressor().begin(inputs, rounds); !begun) return begun;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      Encoded& one = encoded_[i];
+      one.payload.clear();
+      auto done =
+          compressor().encode(inputs[i], rounds[i], one.payload, last && traits.sparse ? &one.entries : nullptr);
+      const BytesView result = one.payload;
+      if (done && !last) done = compressor().absorb(std::span(&result, 1), rounds[i]);
+      if (!done) return of_gradient(done.error(), gradients[one.index]);
+    }
+  }
+  return {};
+}
+
 Result<void> TensorCoder::write_gradient(std::uint32_t tensor, const at::Tensor& gradient, const Turn& turn,
                                          Bytes& out) {
   auto& memory = *compression_.memory;
@@ -209,22 +305,32 @@ Result<void> TensorCoder::write_difference(std::uint32_t tensor, const at::Tenso
 Result<void> TensorCoder::read_difference(Reader& body, std::uint32_t tensor, const Turn& turn, at::Tensor& copy) {
   Round round = round_of(turn, tensor);
   const float factor = factor_of_difference(copy, round);
-  if (factor == 0) {
-    const auto values = take_as_is(body, copy);
-    if (!values) return values.error();
-    std::memcpy(copy.data_ptr<float>(), values->data(), values->size());
-    return {};
+  if (factor == 0) return read_as_is(body, copy);
+  if (!compressor().decodes_on(copy.device())) {
+    at::Tensor values = on_host(copy);
+    auto read = read_difference(body, tensor, turn, values);
+    if (read) copy.copy_(values);
+    return read;
   }
   const auto payload = take_payload(body);
   if (!payload) return payload.error();
   if (chooses_difference(copy)) {
-    const auto values = flat(copy);
-    const auto read = compressor().read_part(*payload, static_cast<std::uint32_t>(values.size()), entries_);
-    if (read) add_selection(factor, entries_, values);
-    return read;
+    const auto entries = static_cast<std::uint32_t>(copy.numel());
+    if (auto read = compressor().read_part(*payload, entries, entries_); !read) return read;
+    return Sent(entries_).add_to(copy, factor);
   }
   round.pass = static_cast<std::uint32_t>(compressor().traits().passes.size() - 1);
   return compressor().decode_add(*payload, round, factor, copy);
+}
+
+/// What goes up to a device goes behind what is in the calling thread's current stream, and nobody waits for it.
+Result<void> TensorCoder::read_as_is(Reader& body, at::Tensor& copy) {
+  const auto bytes = take_as_is(body, copy);
+  if (!bytes) return bytes.error();
+  at::Tensor values = copy.is_cpu() ? copy : at::empty(copy.sizes(), host_memory_for(copy.device()));
+  if (!bytes->empty()) std::memcpy(values.data_ptr<float>(), bytes->data(), bytes->size());
+  if (!copy.is_cpu()) copy.copy_(values, /*non_blocking=*/true);
+  return {};
 }
 
 }  // namespace weir::training::servers

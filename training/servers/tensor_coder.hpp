@@ -2,9 +2,13 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
@@ -36,6 +40,13 @@ struct Turn {
   bool answers = false;
 };
 
+/// What a worker pushes of one of the model's parameters.
+struct Gradient {
+  std::uint32_t tensor = 0;  ///< position in the model
+  std::string_view name;
+  at::Tensor values;  ///< float32, contiguous
+};
+
 /// Codes the tensors of pushes and answers. Both ends know from a tensor's shape and the turn how it travels: as an
 /// encoded payload or, where the compressor does not take it or would not make it smaller, as it is.
 ///
@@ -48,7 +59,13 @@ struct Turn {
 /// on average; where b is unbounded, or a biased encoding may be off by as much as it encodes, the parameters travel as
 /// they are. Numbers that are rounded to 16 bits do not: each comes closer, but for the smallest and largest.
 ///
-/// Used by one thread. Everything that reads fails with: malformed, unsupported.
+/// Gradients on a device are encoded there if the compression codes there (Compression::codes_on), and what comes for a
+/// worker's copy on a device is decoded there if the compressor does that (Compressor::decodes_on), with the bits of
+/// the processor: a server does not notice where its workers compute. All else is done on the host, to which gradients
+/// that travel as they are come down in one copy.
+///
+/// Used by one thread, whose current stream on such a device is a coding_stream() if tensors can be coded there.
+/// Everything that reads fails with: malformed, unsupported, internal (on a device).
 class TensorCoder {
  public:
   /// `compression` must outlive this object.
@@ -58,8 +75,9 @@ class TensorCoder {
   /// The most bytes that a tensor of so many entries takes in a message.
   static std::uint64_t bytes_max(std::uint64_t entries);
 
-  /// Appends a worker's gradient, after what its memory makes of it. Fails as Memory and Compressor do.
-  Result<void> write_gradient(std::uint32_t tensor, const at::Tensor& gradient, const Turn& turn, Bytes& out);
+  /// Appends a worker's gradients, which lie beside each other, after what its memory makes of them. Returns the bytes
+  /// of each. Fails as Memory and Compressor do; names the tensor.
+  Result<std::vector<std::size_t>> write_gradients(std::span<const Gradient> gradients, const Turn& turn, Bytes& out);
   /// Adds `weight` times a gradient to `mean`, which may become sparse if it has no entries yet (`fresh`). Returns the
   /// number of entries that have come.
   Result<std::uint64_t> read_gradient(Reader& body, std::uint32_t tensor, const Turn& turn, float weight, bool fresh,
@@ -72,17 +90,30 @@ class TensorCoder {
   Result<void> read_difference(Reader& body, std::uint32_t tensor, const Turn& turn, at::Tensor& copy);
 
  private:
+  /// A gradient that was encoded on a device.
+  struct Encoded {
+    std::size_t index = 0;  ///< among those that are pushed
+    Bytes payload;
+    compressors::Selection entries;  ///< of a sparse compressor
+  };
+
   compressors::Compressor& compressor() const { return *compression_.compressor; }
   compressors::Round round_of(const Turn& turn, std::uint32_t tensor) const;
   bool travels_as_is(const at::Tensor& tensor, const compressors::Round& round) const;
   float factor_of_difference(const at::Tensor& tensor, const compressors::Round& round) const;
   bool chooses_difference(const at::Tensor& tensor) const;
+  Result<void> write_gradient(std::uint32_t tensor, const at::Tensor& gradient, const Turn& turn, Bytes& out);
+  Result<void> encode_there(std::span<const Gradient> gradients, const Turn& turn);
+  Result<void> encode_passes(std::span<const Gradient> gradients, std::span<const at::Tensor> inputs,
+                             std::span<compressors::Round> rounds);
+  Result<void> read_as_is(Reader& body, at::Tensor& copy);
   Result<void> encode(const at::Tensor& tensor, const compressors::Round& round, Bytes& out);
   Result<void> encode_largest(const at::Tensor& tensor, const compressors::Round& round, std::uint64_t count,
                               Bytes& out);
 
   const compressors::Compression& compression_;
   const CodingSetting setting_;
+  std::vector<Encoded> encoded_;  ///< in the order of the gradients
   compressors::Selection entries_;
   Bytes payload_;
   Bytes scratch_;
