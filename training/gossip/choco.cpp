@@ -14,6 +14,7 @@
 
 #include "base/errc.hpp"
 #include "compressors/codecs/payload.hpp"
+#include "compressors/device/memory_steps.hpp"
 #include "compressors/flat.hpp"
 #include "compressors/sent.hpp"
 #include "training/device.hpp"
@@ -37,13 +38,15 @@ BytesView bytes_of(const at::Tensor& tensor) {
 }
 
 /// tensor += weight * the floats in `bytes`, as many as it has.
-void add_floats(BytesView bytes, float weight, at::Tensor& tensor) {
+Result<void> add_floats(BytesView bytes, float weight, at::Tensor& tensor) {
+  if (!tensor.is_cpu()) return compressors::device::add_scaled(weight, bytes, tensor);
   const auto to = compressors::flat(tensor);
   for (std::size_t i = 0; i < to.size(); ++i) {
     float value = 0;
     std::memcpy(&value, bytes.data() + i * sizeof(float), sizeof(float));
     to[i] += weight * value;
   }
+  return {};
 }
 
 }  // namespace
@@ -54,7 +57,10 @@ Choco::Choco(std::span<const NamedTensor> parameters, std::span<const std::uint3
   for (const float weight : options_.weights) weights_sum_ += weight;
   for (std::size_t i = 0; i < coded.size(); ++i) {
     const NamedTensor& value = parameters[coded[i]];
-    const at::Tensor now = on_host(value.tensor.detach());
+    const at::Device place = value.tensor.device();
+    const bool there = !place.is_cpu() && compressor.codes_on(place) && compressor.decodes_on(place);
+    if (there && !beside_) beside_.emplace(stream_for_coding(place));
+    const at::Tensor now = there ? value.tensor.detach() : on_host(value.tensor.detach());
     coded_.push_back({.parameter = coded[i],
                       .value = value,
                       .estimate = now.clone(),
@@ -88,14 +94,32 @@ bool Choco::goes_dense(const Step& step, const Coded& coded) const {
   return compressor_.goes_dense(coded.value.tensor.sizes(), round);
 }
 
+/// Begins to encode the tensors of a bucket that are on a device.
+Result<void> Choco::begin_there(const Step& step, std::span<Coded> bucket) {
+  std::vector<at::Tensor> differences;
+  std::vector<Round> rounds;
+  for (Coded& coded : bucket) {
+    if (coded.difference.is_cpu()) continue;
+    at::sub_out(coded.difference, coded.value.tensor, coded.estimate);
+    if (goes_dense(step, coded)) continue;
+    differences.push_back(coded.difference);
+    rounds.push_back(round_of(step, coded, options_.rank));
+  }
+  return compressor_.begin(differences, rounds);
+}
+
 Result<void> Choco::encode(const Step& step, std::size_t first, std::size_t last, Bytes& out,
                            std::vector<std::size_t>& ends) {
   const at::NoGradGuard no_grad;
+  const InSideStream beside(beside_ ? &*beside_ : nullptr);
   const bool sparse = compressor_.traits().sparse;
-  for (Coded& coded : std::span(coded_).subspan(first, last - first)) {
-    at::sub_out(coded.difference, on_host(coded.value.tensor), coded.estimate);
+  const auto bucket = std::span(coded_).subspan(first, last - first);
+  if (auto begun = begin_there(step, bucket); !begun) return begun;
+  for (Coded& coded : bucket) {
+    if (coded.difference.is_cpu()) at::sub_out(coded.difference, on_host(coded.value.tensor), coded.estimate);
     if (goes_dense(step, coded)) {
-      const BytesView difference = bytes_of(coded.difference);
+      const at::Tensor values = on_host(coded.difference);
+      const BytesView difference = bytes_of(values);
       out.insert(out.end(), difference.begin(), difference.end());
     } else {
       const Round round = round_of(step, coded, options_.rank);
@@ -110,7 +134,9 @@ Result<void> Choco::encode(const Step& step, std::size_t first, std::size_t last
 Result<void> Choco::take(const Step& step, std::size_t first, std::size_t last, BytesView own,
                          std::span<const std::size_t> ends, std::span<const Bytes> received) {
   const at::NoGradGuard no_grad;
+  const InSideStream beside(beside_ ? &*beside_ : nullptr);
   std::vector<BytesView> streams(received.begin(), received.end());
+  waiting_.clear();
   for (std::size_t i = first, begin = 0; i < last; begin = ends[i++ - first]) {
     Coded& coded = coded_[i];
     const BytesView payload = own.subspan(begin, ends[i - first] - begin);
@@ -121,26 +147,33 @@ Result<void> Choco::take(const Step& step, std::size_t first, std::size_t last, 
                                     std::to_string(options_.neighbours[n]));
       }
     }
-    at::Tensor(coded.value.tensor).add_(coded.pull.to(coded.value.tensor.device()), coded.step);
   }
   for (std::size_t n = 0; n < streams.size(); ++n) {
     if (streams[n].empty()) continue;
     return Error{Errc::malformed,
                  "rank " + std::to_string(options_.neighbours[n]) + " sent more than the payloads of its message"};
   }
+  if (auto added = compressor_.decode_add_all(std::exchange(waiting_, {})); !added) return added;
+  for (Coded& coded : std::span(coded_).subspan(first, last - first)) {
+    at::Tensor(coded.value.tensor).add_(coded.pull.to(coded.value.tensor.device()), coded.step);
+  }
   return {};
 }
 
 Result<void> Choco::take_own(const Step& step, Coded& coded, BytesView payload) {
   if (goes_dense(step, coded)) {
-    add_floats(payload, 1, coded.estimate);
-    add_floats(payload, -weights_sum_, coded.pull);
-    return {};
+    auto added = add_floats(payload, 1, coded.estimate);
+    return added ? add_floats(payload, -weights_sum_, coded.pull) : added;
+  }
+  const float to_pull = -coded.scale * weights_sum_;
+  if (compressor_.traits().sparse) {
+    const Sent sent(coded.entries);
+    auto added = sent.add_to(coded.estimate, coded.scale);
+    return added ? sent.add_to(coded.pull, to_pull) : added;
   }
   const Round round = round_of(step, coded, options_.rank);
-  const Sent sent = compressor_.traits().sparse ? Sent(coded.entries) : Sent(compressor_, payload, round);
-  if (auto added = sent.add_to(coded.estimate, coded.scale); !added) return added;
-  return sent.add_to(coded.pull, -coded.scale * weights_sum_);
+  auto added = compressor_.decode_add_later(payload, round, coded.scale, coded.estimate, waiting_);
+  return added ? compressor_.decode_add_later(payload, round, to_pull, coded.pull, waiting_) : added;
 }
 
 /// Takes the payload of one tensor off what a neighbour has sent.
@@ -158,12 +191,9 @@ Result<void> Choco::take_of(const Step& step, Coded& coded, std::size_t neighbou
     stream = stream.subspan(own_bytes);
   }
   if (!payload) return payload.error();
-  if (dense) {
-    add_floats(*payload, weight, coded.pull);
-    return {};
-  }
+  if (dense) return add_floats(*payload, weight, coded.pull);
   const Round round = round_of(step, coded, options_.neighbours[neighbour]);
-  return compressor_.decode_add(*payload, round, weight * coded.scale, coded.pull);
+  return compressor_.decode_add_later(*payload, round, weight * coded.scale, coded.pull, waiting_);
 }
 
 std::size_t Choco::bytes_max(std::size_t first, std::size_t last) const {

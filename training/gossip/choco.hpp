@@ -4,14 +4,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "base/bytes.hpp"
 #include "base/result.hpp"
 #include "compressors/compressor.hpp"
+#include "compressors/device/codes.hpp"
 #include "training/exchange/step.hpp"
 #include "training/models/model.hpp"
+#include "training/side_stream.hpp"
 
 namespace weir::training {
 
@@ -24,6 +27,9 @@ namespace weir::training {
 /// In place of the neighbours' estimates a rank keeps that sum, which each q changes by w_ij (q_j - q_i). What an
 /// unbiased compressor yields is divided by 1 + its variance factor, which makes it a contraction; likewise that of any
 /// whose error may be larger than the tensor. A tensor that goes dense in a round is sent as the difference itself.
+///
+/// Estimates, sums and differences of a model on a device are there, if the compressor codes and decodes there. They
+/// have the processor's bits, so that neighbours may compute anywhere.
 ///
 /// Has the compressed tensors of one rank's model. Used by the compute thread.
 class Choco {
@@ -79,6 +85,7 @@ class Choco {
 
   compressors::Round round_of(const Step& step, const Coded& coded, std::uint32_t rank) const;
   bool goes_dense(const Step& step, const Coded& coded) const;
+  Result<void> begin_there(const Step& step, std::span<Coded> bucket);
   Result<void> take_own(const Step& step, Coded& coded, BytesView payload);
   Result<void> take_of(const Step& step, Coded& coded, std::size_t neighbour, std::size_t own_bytes, BytesView& stream);
 
@@ -86,6 +93,8 @@ class Choco {
   const Options options_;
   float weights_sum_ = 0;
   std::vector<Coded> coded_;
+  std::optional<SideStream> beside_;  ///< in which tensors on a device are coded
+  std::vector<compressors::device::ToAdd> waiting_;
 };
 
 }  // namespace weir::training
