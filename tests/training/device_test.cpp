@@ -225,17 +225,19 @@ double largest_difference(const Segment& one, const Segment& other) {
   return largest;
 }
 
+/// What one worker, who is on that device, and its servers come to.
+Segment served_model(const protocol::JobSpec& spec, at::Device device) {
+  ServedJob job(spec, 1);
+  job.device = device;
+  job.run();
+  return job.first_server().models.rbegin()->second;
+}
+
 TEST(Device, PushesToServers) {
   for (const std::string compressor : {"none", "topk"}) {
     const auto spec = served_job("async", {{"servers", 2}}, compressor);
-    const auto model = [&](at::Device device) {
-      ServedJob job(spec, 1);
-      job.device = device;
-      job.run();
-      return job.first_server().models.rbegin()->second;
-    };
-    const Segment there = model(gpu);
-    const Segment here = model(at::kCPU);
+    const Segment there = served_model(spec, gpu);
+    const Segment here = served_model(spec, at::kCPU);
     if (is_emulated()) {
       EXPECT_TRUE(std::ranges::equal(there.bytes(), here.bytes())) << compressor;
     } else {
@@ -323,7 +325,12 @@ TEST(Device, WithoutKernelsForItWhatItComputesIsCompressedOnTheProcessor) {
     const auto spec = small_job(compressor);
     expect_same(train(spec, 2, {.devices = {gpu, gpu}}), train(spec, 2));
   }
-  auto spec = small_job("none");
+  auto spec = small_job("topk");
+  spec.training.mode = {"gossip", nlohmann::json::object()};
+  expect_same(train(spec, 2, {.devices = {gpu, gpu}}), train(spec, 2));
+  spec = served_job("async", {{"servers", 2}}, "topk");
+  EXPECT_TRUE(std::ranges::equal(served_model(spec, gpu).bytes(), served_model(spec, at::kCPU).bytes()));
+  spec = small_job("none");
   spec.training.optimizer = {"lamb", {{"lr", 0.01}}};
   spec.training.clip.norm = 0.1;
   expect_same(train(spec, 2, {.devices = {gpu, gpu}}), train(spec, 2));
