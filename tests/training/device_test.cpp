@@ -246,6 +246,20 @@ TEST(Device, PushesToServers) {
   }
 }
 
+TEST(Device, SeveralTensorsComeDownAsTheyAre) {
+  const at::Tensor matrix = at::arange(12, at::kFloat).view({3, 4});
+  const std::vector<at::Tensor> here{matrix, at::full({}, 7.0F), at::zeros({0, 2}), matrix.t()};
+  std::vector<at::Tensor> there;
+  for (const at::Tensor& tensor : here) there.push_back(tensor.to(gpu));
+  there.back() = there.front().t();
+  const auto down = all_on_host(there);
+  ASSERT_EQ(down.size(), here.size());
+  for (std::size_t i = 0; i < here.size(); ++i) {
+    EXPECT_TRUE(down[i].is_cpu() && down[i].is_contiguous() && down[i].equal(here[i])) << i;
+  }
+  EXPECT_TRUE(all_on_host({}).empty());
+}
+
 class Variable {
  public:
   /// Null: unset.
