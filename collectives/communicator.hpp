@@ -214,6 +214,9 @@ class Communicator {
   /// A number that ranks have in common if they run on the same host.
   virtual std::uint32_t host_of(std::uint32_t rank) const = 0;
 
+  /// What sentences call a rank: its number in the whole group, of which this one may be a part.
+  virtual std::uint32_t number_in_whole(std::uint32_t rank) const { return rank; }
+
   /// Where a simulated network carries no data: memory that stands for that of any message, and is not read. Else null.
   virtual const std::byte* reserved_addresses() const { return nullptr; }
   bool carries_data() const { return reserved_addresses() == nullptr; }

@@ -19,6 +19,7 @@ class SubGroup final : public Communicator {
   std::uint32_t size() const override { return static_cast<std::uint32_t>(members_.size()); }
   Loop& loop() override { return whole_.loop(); }
   std::uint32_t host_of(std::uint32_t rank) const override { return whole_.host_of(members_[rank]); }
+  std::uint32_t number_in_whole(std::uint32_t rank) const override { return whole_.number_in_whole(members_[rank]); }
   const std::byte* reserved_addresses() const override { return whole_.reserved_addresses(); }
 
   void begin_operation(const Operation& operation) override { whole_.begin_part(operation, members_); }

@@ -33,8 +33,8 @@ std::string host_name() {
   return ::gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "an unnamed node";
 }
 
-std::string name_of(const std::vector<NcclState>& of_ranks, std::size_t rank) {
-  return "rank " + std::to_string(rank) + " (" + of_ranks[rank].node + ")";
+std::string name_of(const NcclState& of_rank) {
+  return "rank " + std::to_string(of_rank.rank) + " (" + of_rank.node + ")";
 }
 
 }  // namespace
@@ -80,25 +80,26 @@ Task<std::vector<NcclState>> exchange_nccl_states(Communicator& control, NcclSta
   for (std::uint32_t rank = 0; rank < control.size(); ++rank) {
     auto state = decode_nccl_state(gathered.payloads[rank]);
     if (!state) {
-      const Error error = state.error().within("rank " + std::to_string(rank));
+      const Error error = state.error().within("rank " + std::to_string(control.number_in_whole(rank)));
       control.abort(error, collectives::Blame::of_giving_up(control.rank(), about));
       co_return error;
     }
+    state->rank = control.number_in_whole(rank);
     states.push_back(std::move(*state));
   }
   co_return states;
 }
 
 Result<void> expect_one_nccl(const std::vector<NcclState>& of_ranks) {
-  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
-    if (of_ranks[rank].version != 0) continue;
-    return Error{Errc::unsupported, name_of(of_ranks, rank) + " cannot use NCCL: " + of_ranks[rank].reason};
+  for (const NcclState& one : of_ranks) {
+    if (one.version != 0) continue;
+    return Error{Errc::unsupported, name_of(one) + " cannot use NCCL: " + one.reason};
   }
-  for (std::size_t rank = 1; rank < of_ranks.size(); ++rank) {
-    if (of_ranks[rank].version == of_ranks[0].version) continue;
-    return Error{Errc::unsupported, name_of(of_ranks, rank) + " has NCCL " + nccl_version_text(of_ranks[rank].version) +
-                                        ", and " + name_of(of_ranks, 0) + " has " +
-                                        nccl_version_text(of_ranks[0].version) +
+  const NcclState& first = of_ranks.front();
+  for (const NcclState& one : of_ranks) {
+    if (one.version == first.version) continue;
+    return Error{Errc::unsupported, name_of(one) + " has NCCL " + nccl_version_text(one.version) + ", and " +
+                                        name_of(first) + " has " + nccl_version_text(first.version) +
                                         ": install the same version everywhere"};
   }
   return {};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct NcclState {
   int version = 0;     ///< 0: it cannot take part
   std::string node;    ///< the name of its host
   std::string reason;  ///< why it cannot take part
+  /// Its number in the whole group, of which those who use NCCL may be a part. Everybody knows it, and it is not told.
+  std::uint32_t rank = 0;
 };
 
 /// Of this host: with that version or, as an error, the reason.
