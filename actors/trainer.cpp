@@ -43,7 +43,14 @@ class Worker final : public Role {
   explicit Worker(std::unique_ptr<training::Replica> replica) : replica_(std::move(replica)) {}
 
   Result<void> restore(const Segment& checkpoint) override { return replica_->restore(checkpoint); }
-  Result<void> join(collectives::Fabric& group) override { return replica_->join(group); }
+  Result<void> join(collectives::Fabric& group) override {
+    auto joined = replica_->join(group);
+    if (joined && !replica_->why_not_nccl.empty()) {
+      spdlog::info("rank {}: gradients are summed within hosts in the hosts' memory, and not by NCCL: {}",
+                   replica_->rank, replica_->why_not_nccl);
+    }
+    return joined;
+  }
   Result<bool> run(training::Progress& progress) override {
     const auto finished = replica_->mode->train(*replica_, progress);
     if (!finished || replica_->served()) return finished;

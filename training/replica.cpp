@@ -25,6 +25,12 @@
 namespace weir::training {
 namespace {
 
+/// What each worker of a job asks for.
+double gpus_of(const protocol::JobSpec& spec) {
+  const auto gpus = spec.resources.per_worker.find("gpu");
+  return gpus == spec.resources.per_worker.end() ? 0 : gpus->second;
+}
+
 /// The catalog can only answer for a compressor's defaults, and does not know which nodes have GPUs.
 Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Compressor& compressor,
                             at::Device device) {
@@ -45,6 +51,31 @@ Result<void> check_topology(const protocol::JobSpec& spec, const compressors::Co
   return Error{Errc::invalid_argument, "exchange.topology \"" + spec.exchange.topology +
                                            "\" does not fit compressor \"" + std::string(compressor.name()) +
                                            "\" with these parameters: " + *reason};
+}
+
+/// Why a job whose workers have GPUs sums within hosts through their memory; nothing if it need not.
+std::string why_not_nccl_in(const protocol::JobSpec& spec) {
+  if (gpus_of(spec) < 1) {
+    return "a worker of the job has a part of a GPU, and NCCL takes one worker on each; set resources.per_worker.gpu "
+           "to 1";
+  }
+  if (spec.exchange.transport != "auto") {
+    return "the job names another way, exchange.transport \"" + spec.exchange.transport + "\"";
+  }
+  const auto limits = [](const std::string& rate) { return rate != "none"; };
+  if (std::ranges::any_of(spec.training.conditions.link_rate, limits)) {
+    return "training.params.link_rate limits the workers' sockets, and NCCL sends past them";
+  }
+  return {};
+}
+
+/// Why this rank cannot add up on a GPU, or nothing.
+std::string why_not_on(at::Device device, std::uint32_t rank) {
+  const std::string own = "rank " + std::to_string(rank) + " (" + host_name() + ") ";
+  if (device.is_cpu()) return own + "computes on the processor: its node has given it no GPU";
+  if (compressors::device::has_kernels(device)) return {};
+  const auto runs = compressors::device::check_kernels();
+  return own + "cannot add up on its GPU" + (runs ? "" : ": " + runs.error().context);
 }
 
 /// The catalog can only answer for a memory's defaults.
@@ -222,16 +253,25 @@ Result<void> Replica::make_exchange() {
       .together = own_optimizers() || spec.training.clip.local,
       .topology = {spec.exchange.topology, spec.exchange.servers},
       .make_compression = [this] { return training::make_compression(spec); }};
-  std::unique_ptr<DeviceLane> devices;
-  const auto* topology = collectives::find_topology(spec.exchange.topology);
-  if (topology != nullptr && topology->on_devices) {
-    auto joined = DeviceLane::join(*workers_, device);
-    if (!joined) return joined.error().within("exchange.topology \"" + spec.exchange.topology + "\"");
-    devices = std::move(*joined);
-  }
+  auto devices = join_devices();
+  if (!devices) return devices.error().within("exchange.topology \"" + spec.exchange.topology + "\"");
   exchange =
-      std::make_unique<Exchange>(exchanged_tensors(), std::move(compression_), *workers_, options, std::move(devices));
+      std::make_unique<Exchange>(exchanged_tensors(), std::move(compression_), *workers_, options, std::move(*devices));
   return exchange_state_ ? exchange->restore(*std::exchange(exchange_state_, std::nullopt)) : Result<void>();
+}
+
+/// What the workers' GPUs exchange by, or add up within hosts; null if their hosts' memory does.
+Result<std::unique_ptr<DeviceLane>> Replica::join_devices() {
+  const auto* topology = collectives::find_topology(spec.exchange.topology);
+  if (topology == nullptr) return nullptr;
+  if (topology->on_devices) return DeviceLane::join(*workers_, device);
+  if (!topology->by_hosts || gpus_of(spec) <= 0 || world == 1) return nullptr;
+  why_not_nccl = why_not_nccl_in(spec);
+  if (!why_not_nccl.empty()) return nullptr;
+  auto joined = DeviceLane::join_hosts(*workers_, device, why_not_on(device, rank));
+  if (!joined) return joined.error();
+  why_not_nccl = std::move(joined->lacking);
+  return std::move(joined->lane);
 }
 
 std::vector<NamedTensor> Replica::model_of_training() const {

@@ -96,10 +96,14 @@ class Replica {
   TrainingLength length;
   std::uint64_t step = 0;              ///< steps done so far; with servers, those of the job
   std::unique_ptr<Exchange> exchange;  ///< set by join(), unless the mode has something else in its place
+  /// From join() on: why what is summed within hosts goes through their memory although workers have GPUs. A sentence,
+  /// the same on all ranks, or nothing.
+  std::string why_not_nccl;
 
  private:
   Replica(const protocol::JobSpec& job, std::uint32_t own_rank, std::uint32_t workers, std::uint32_t others_behind,
           at::Device of_model, Sampler own_sampler);
+  Result<std::unique_ptr<DeviceLane>> join_devices();
   std::vector<NamedTensor> model_of_training() const;
   /// Whether this rank's buffers differ from those of the model of the training.
   bool own_buffers() const;

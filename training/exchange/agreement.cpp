@@ -20,6 +20,8 @@ using collectives::ReduceOp;
 
 namespace {
 
+constexpr std::size_t sentence_bytes_max = 512;
+
 Result<void> reduce(collectives::Fabric& fabric, std::span<float> numbers, ReduceOp op) {
   return fabric.thread().run([&]() -> Task<> {
     collectives::Tree tree(fabric.lane(0));
@@ -103,6 +105,23 @@ Result<void> expect_equal(collectives::Fabric& fabric, std::span<const Compared>
 Result<void> expect_equal(collectives::Fabric& fabric, std::optional<std::uint64_t> hash, const std::string& what) {
   const Compared thing{.what = what, .hash = hash};
   return expect_equal(fabric, std::span(&thing, 1));
+}
+
+Result<std::vector<std::string>> tell_all(collectives::Fabric& fabric, std::string sentence) {
+  sentence.resize(std::min(sentence.size(), sentence_bytes_max));
+  collectives::Gathered all{.payloads = {}, .bytes_max = sentence_bytes_max};
+  const auto gathered = fabric.thread().run([&]() -> Task<> {
+    collectives::Tree tree(fabric.lane(0));
+    co_return co_await tree.all_gather(std::as_bytes(std::span(sentence)), all, Subject());
+  });
+  if (!gathered) return gathered.error();
+  std::vector<std::string> told;
+  for (const Bytes& payload : all.payloads) {
+    std::string& text = told.emplace_back(reinterpret_cast<const char*>(payload.data()), payload.size());
+    std::ranges::replace_if(
+        text, [](char c) { return c < ' ' || c > '~'; }, '?');
+  }
+  return told;
 }
 
 }  // namespace weir::training

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "collectives/fabric.hpp"
@@ -27,5 +28,9 @@ struct Compared {
 /// rank that differs in it from most), and with what the group fails with.
 Result<void> expect_equal(collectives::Fabric& fabric, std::span<const Compared> things);
 Result<void> expect_equal(collectives::Fabric& fabric, std::optional<std::uint64_t> hash, const std::string& what);
+
+/// Tells all ranks a sentence, of which the first 512 bytes arrive, or nothing. Returns what each of them tells, by
+/// rank and without anything unprintable. Fails with what the group fails with.
+Result<std::vector<std::string>> tell_all(collectives::Fabric& fabric, std::string sentence);
 
 }  // namespace weir::training

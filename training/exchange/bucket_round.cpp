@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "compressors/device/codes.hpp"
 #include "compressors/device/device.hpp"
@@ -30,11 +31,21 @@ bool ends_gathered(const compressors::Compressor& compressor) {
 /// What is made of a bucket on the device that it lies on, to be added up there or on the host; nothing if it is not.
 std::optional<at::ScalarType> numbers_there(const RoundSetting& setting, const Bucket& bucket) {
   if (bucket.parameters.empty()) return std::nullopt;
-  if (setting.sums_there) return bucket.coded ? setting.compression.compressor->sent_numbers() : at::kFloat;
+  if (setting.sums_there) {
+    const bool sent = bucket.coded && !setting.host_sums_there;
+    return sent ? setting.compression.compressor->sent_numbers() : at::kFloat;
+  }
   const at::Device device = setting.parameters[bucket.parameters.front()].tensor.device();
   const bool makes =
       !bucket.coded && compressors::device::has_kernels(device) && setting.compression.memory->codes_on(device);
   return makes ? std::optional(at::kFloat) : std::nullopt;
+}
+
+/// Where that is added up.
+SumPlace place_of_sums(const RoundSetting& setting) {
+  if (setting.sums_there) return SumPlace::device;
+  if (!setting.host_sums_there) return SumPlace::host;
+  return setting.encodes && setting.world > 1 ? SumPlace::both : SumPlace::device;
 }
 
 }  // namespace
@@ -52,7 +63,7 @@ BucketRound::BucketRound(const RoundSetting& setting, const Bucket& bucket, bool
   }
   if (const auto numbers = numbers_there(setting, bucket)) {
     const at::Device device = setting.parameters[bucket.parameters.front()].tensor.device();
-    device_sum_ = std::make_unique<DeviceSum>(device, *numbers, entries, votes, /*on_host=*/!setting.sums_there);
+    device_sum_ = std::make_unique<DeviceSum>(device, *numbers, entries, votes, place_of_sums(setting));
     put_means_into(device_sum_->means());
     return;
   }
@@ -72,8 +83,15 @@ BucketRound::BucketRound(const RoundSetting& setting, const Bucket& bucket, bool
     piece_count_ = by_owners_->pieces().size();
   }
   if (setting.by_hosts) {
-    host_sums_ = at::empty({entries}, at::kFloat);
-    host_means_ = at::zeros({entries}, host_memory_for(setting.parameters[bucket.parameters.front()].tensor.device()));
+    const at::Device device = setting.parameters[bucket.parameters.front()].tensor.device();
+    if (setting.host_sums_there) {
+      host_sum_ = std::make_unique<DeviceSum>(device, at::kFloat, entries, /*with_vote=*/false, SumPlace::device);
+      host_sums_ = host_sum_->means();
+      host_means_ = at::zeros({entries}, at::TensorOptions(at::kFloat).device(device));
+    } else {
+      host_sums_ = at::empty({entries}, at::kFloat);
+      host_means_ = at::zeros({entries}, host_memory_for(device));
+    }
     put_means_into(host_means_);
     std::int64_t begin = 0;
     for (const auto p : bucket.parameters) {
@@ -94,12 +112,13 @@ void BucketRound::put_means_into(const at::Tensor& flat) {
   }
 }
 
-/// Has the means of these parameters lie in the host's memory, unless they lie somewhere already.
+/// Has the means of these parameters lie in the host's memory, unless they do already. Those that come to a host's
+/// devices keep their place there in HostCopies.
 void BucketRound::find_memory_for(std::span<const std::uint32_t> parameters) {
   for (const auto p : parameters) {
     at::Tensor& mean = setting_.means[p].tensor;
     const at::Tensor& tensor = setting_.parameters[p].tensor;
-    if (!mean.defined()) mean = at::zeros(tensor.sizes(), host_memory_for(tensor.device()));
+    if (!mean.defined() || !mean.is_cpu()) mean = at::zeros(tensor.sizes(), host_memory_for(tensor.device()));
   }
 }
 
@@ -117,9 +136,13 @@ bool BucketRound::encodes(const Step& step, const Route& route, std::uint32_t pa
 }
 
 bool BucketRound::works_in_place(const Step& step, const Route& route, std::uint32_t parameter) const {
-  if (device_sum_) return true;
-  // Sums within a host and over hops are made in the host's memory.
-  if (by_hosts() || round_for(route).by_hops()) return false;
+  return device_sum_ || host_sum_ || encodes_there(step, route, parameter);
+}
+
+/// Whether a parameter is encoded where it lies.
+bool BucketRound::encodes_there(const Step& step, const Route& route, std::uint32_t parameter) const {
+  // Sums over hops are made in the host's memory, and those within a host unless its devices make them.
+  if ((by_hosts() && !host_sum_) || round_for(route).by_hops()) return false;
   const at::Device device = setting_.parameters[parameter].tensor.device();
   return setting_.compression.codes_on(device) && encodes(step, route, parameter);
 }
@@ -128,12 +151,16 @@ bool BucketRound::works_in_place(const Step& step, const Route& route, std::uint
 bool BucketRound::makes_means_there() const {
   if (setting_.copies == nullptr || coded_parameters_.empty()) return false;
   const std::uint32_t parameter = coded_parameters_.front();
-  return works_in_place(step_, route_, parameter) &&
+  return encodes_there(step_, route_, parameter) &&
          setting_.compression.compressor->decodes_on(setting_.parameters[parameter].tensor.device());
 }
 
 bool BucketRound::has_mean_there(std::uint32_t parameter) const {
-  if (device_sum_) return true;
+  return device_sum_ || host_sum_ || decodes_there(parameter);
+}
+
+/// Whether its payloads were decoded where it lies.
+bool BucketRound::decodes_there(std::uint32_t parameter) const {
   return coded_->makes_means_there() && std::ranges::find(coded_parameters_, parameter) != coded_parameters_.end();
 }
 
@@ -165,8 +192,10 @@ void BucketRound::begin(const Step& step, const Route& route) {
   }
   const bool there = makes_means_there();
   const bool adds_up_by_regions = setting_.regions && coded_ == by_owners_.get();  // in the memory of means on the host
-  find_memory_for(dense_parameters_);
-  if (!there || adds_up_by_regions) find_memory_for(coded_parameters_);
+  // Ranks that only get copies of means, where their devices are, make none.
+  const bool makes_means = !device_sum_ && (setting_.encodes || !host_sum_);
+  if (makes_means) find_memory_for(dense_parameters_);
+  if (makes_means && (!there || adds_up_by_regions)) find_memory_for(coded_parameters_);
   coded_->begin(step, coded_parameters_, there);
   if (!bucket_.coded || device_sum_) return;
   if (rounded_) dense_rounded_.resize(entries);
@@ -177,6 +206,9 @@ void BucketRound::begin(const Step& step, const Route& route) {
 // By hosts.
 
 Result<void> BucketRound::gather_host() {
+  const auto in_stream = setting_.in_stream_of(bucket_.parameters);
+  if (device_sum_) return gather_there(*device_sum_, share());
+  if (host_sum_) return gather_there(*host_sum_, setting_.host_share);
   // The mean of the hosts' sums is then the mean of all ranks' gradients.
   const float share = setting_.host_share;
   const auto all = flat(host_sums_);
@@ -192,15 +224,45 @@ Result<void> BucketRound::gather_host() {
   return {};
 }
 
-Buffer BucketRound::host_sums() { return {std::as_writable_bytes(flat(host_sums_)), Element::float32}; }
+Buffer BucketRound::host_sums() {
+  if (device_sum_) return device_sum_->numbers_there();
+  if (host_sum_) return host_sum_->numbers_there();
+  return {std::as_writable_bytes(flat(host_sums_)), Element::float32};
+}
 
-Buffer BucketRound::host_means() { return {std::as_writable_bytes(flat(host_means_)), Element::float32}; }
+ReduceOp BucketRound::host_reduction() const { return device_sum_ ? reduction() : ReduceOp::sum; }
 
-void BucketRound::take_host_means() {
+/// On a leader: brings those up that were made on the host, where the others are made on a device.
+void BucketRound::put_host_means() {
+  if (!host_sum_) return;
+  const auto in_stream = setting_.in_stream_of(bucket_.parameters);
+  for (const auto p : bucket_.parameters) {
+    if (decodes_there(p)) continue;
+    Mean& mean = setting_.copies->means()[p];
+    mean.tensor.copy_(setting_.means[p].tensor, /*non_blocking=*/true);
+    mean.positions_there.reset();
+  }
+}
+
+Buffer BucketRound::host_means() {
+  if (device_sum_) return device_sum_->numbers_there();
+  if (!host_sum_) return {std::as_writable_bytes(flat(host_means_)), Element::float32};
+  Buffer means = host_sum_->numbers_there();
+  means.bytes = {static_cast<std::byte*>(host_means_.data_ptr()), host_means_.nbytes()};
+  return means;
+}
+
+Result<void> BucketRound::take_host_means() {
+  if (device_sum_) {
+    const auto in_stream = setting_.in_stream_of(bucket_.parameters);
+    return conclude_there();
+  }
+  if (setting_.encodes || host_sum_) return {};
   for (const auto p : bucket_.parameters) {
     setting_.means[p].sparse = false;
     setting_.means[p].positions.clear();
   }
+  return {};
 }
 
 // Dense.
@@ -214,18 +276,21 @@ Buffer BucketRound::dense() {
 /// Of each value, this much is added up.
 float BucketRound::share() const {
   if (reduction() != ReduceOp::sum) return 1;
-  return 1 / static_cast<float>(bucket_.coded ? setting_.world : setting_.ranks);
+  return 1 / static_cast<float>(bucket_.coded && !device_sum_ ? setting_.world : setting_.ranks);
 }
 
 Result<void> BucketRound::gather_dense() {
   const auto in_stream = setting_.in_stream_of(bucket_.parameters);
-  if (device_sum_) return gather_in_place();
+  if (device_sum_ && by_hosts()) {
+    device_sum_->bring_down();
+    return {};
+  }
+  if (device_sum_) return gather_there(*device_sum_, share());
   const auto all = flat(dense_);
   std::size_t begin = 0;
   for (const auto p : dense_parameters_) {
-    at::Tensor gradient = value_of(p);
+    at::Tensor gradient = by_hosts() ? on_host(host_sum_of_.at(p)) : value_of(p);
     if (bucket_.coded) {
-      if (by_hosts()) gradient = host_sum_of_.at(p);
       auto compensated = setting_.compression.memory->compensate_dense(gradient, setting_.round(step_, p));
       if (!compensated) return setting_.of_parameter(compensated.error(), p);
       gradient = std::move(*compensated);
@@ -244,13 +309,14 @@ Result<void> BucketRound::gather_dense() {
 /// One is enough: where the smallest value counts, that of a rank that wants to stop is the smallest.
 float BucketRound::vote() const { return reduction() == ReduceOp::min ? -step_.vote : step_.vote; }
 
-Result<void> BucketRound::gather_in_place() {
+/// Of all parameters, on their device.
+Result<void> BucketRound::gather_there(DeviceSum& sum, float share) {
   std::vector<at::Tensor> values;
-  for (const auto p : dense_parameters_) values.push_back(value_of(p));
-  const auto gathered = device_sum_->gather(values, share(), vote());
+  for (const auto p : bucket_.parameters) values.push_back(value_of(p));
+  const auto gathered = sum.gather(values, share, vote());
   if (!gathered) return gathered.error();
   for (std::size_t i = 0; !*gathered && i < values.size(); ++i) {
-    const auto p = dense_parameters_[i];
+    const auto p = bucket_.parameters[i];
     const auto finite = compressors::device::all_finite(values[i]);
     if (!finite) return finite.error();
     if (!*finite) return setting_.of_parameter(compressors::non_finite(setting_.round(step_, p), values[i]), p);
@@ -266,7 +332,11 @@ collectives::ReduceOp BucketRound::reduction() const {
 
 Result<void> BucketRound::conclude_dense() {
   const auto in_stream = setting_.in_stream_of(bucket_.parameters);
-  if (device_sum_) return conclude_in_place();
+  if (device_sum_ && by_hosts()) {
+    device_sum_->bring_up();
+    return {};
+  }
+  if (device_sum_) return conclude_there();
   const auto all = flat(dense_);
   if (with_votes_) votes_sum_ = std::abs(all.back());
   if (rounded_) {
@@ -286,7 +356,7 @@ Result<void> BucketRound::conclude_dense() {
   return {};
 }
 
-Result<void> BucketRound::conclude_in_place() {
+Result<void> BucketRound::conclude_there() {
   if (auto concluded = device_sum_->conclude(); !concluded) return concluded;
   if (with_votes_) votes_sum_ = std::abs(device_sum_->votes());
   std::vector<at::Tensor> means;
@@ -303,7 +373,11 @@ Result<void> BucketRound::conclude_in_place() {
 Result<void> BucketRound::encode(std::uint32_t pass) {
   const auto in_stream = setting_.in_stream_of(bucket_.parameters);
   if (pass == 0) {
-    for (const auto p : coded_parameters_) gradients_.push_back(by_hosts() ? host_sum_of_.at(p) : value_of(p));
+    for (const auto p : coded_parameters_) {
+      at::Tensor gradient = by_hosts() ? host_sum_of_.at(p) : value_of(p);
+      if (host_sum_ && !encodes_there(step_, route_, p)) gradient = on_host(gradient);
+      gradients_.push_back(std::move(gradient));
+    }
   }
   auto encoded = coded_->encode(pass, gradients_);
   gradients_.clear();

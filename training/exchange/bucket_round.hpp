@@ -27,10 +27,12 @@ namespace weir::training {
 /// caller carries what they leave in dense() and coded() over the group.
 ///
 ///     begin(step, route)
-///     if by_hosts():             gather_host()    sum host_sums() within the host to its leader, who alone goes on
+///     if by_hosts():             gather_host()    sum host_sums() within the host to its leader, who alone goes on if
+///                                the bucket goes_between_hosts()
 ///     if dense() is not empty:   gather_dense()   all-reduce dense() by reduction()   conclude_dense()
 ///     for each pass of coded():  encode(pass)     as CodedRound says              coded().decode(pass)
-///     if by_hosts():             copy host_means() from the leader to its host    take_host_means(), on the others
+///     if by_hosts():             put_host_means()    copy host_means() from the leader to its host
+///                                take_host_means(), on all of them
 ///
 /// It calls the compressor and the memory, which serve the rounds of all buckets: on the encoder for one bucket while
 /// on the decoder for another, so that what they keep is of one tensor each.
@@ -60,12 +62,18 @@ class BucketRound {
     std::span<const std::size_t> ends;
   };
 
-  /// Whether gradients are summed within each host before they are encoded.
-  bool by_hosts() const { return setting_.by_hosts && bucket_.coded; }
+  /// Whether gradients are summed within each host before they are encoded. Between devices, those of a plain bucket
+  /// are, too: only what the leaders add up then comes down to a host's memory.
+  bool by_hosts() const { return setting_.by_hosts && (bucket_.coded || (setting_.host_sums_there && device_sum_)); }
+  /// Whether leaders have something to do with the sums. What has no code ends with them on a single host.
+  bool goes_between_hosts() const { return !device_sum_ || setting_.world > 1; }
   Result<void> gather_host();
+  /// In the devices' memory if that is where they are made, as the means that are copied.
   collectives::Buffer host_sums();
+  collectives::ReduceOp host_reduction() const;  ///< of host_sums()
+  void put_host_means();
   collectives::Buffer host_means();
-  void take_host_means();
+  Result<void> take_host_means();
   Load host_load() const { return {bucket_.parameters, host_ends_}; }
 
   /// This rank's shares of the tensors that are averaged as they are, because the compressor does not take them or lets
@@ -95,14 +103,16 @@ class BucketRound {
  private:
   const CodedRound& round_for(const Route& route) const;
   bool makes_means_there() const;
+  bool decodes_there(std::uint32_t parameter) const;
+  bool encodes_there(const Step& step, const Route& route, std::uint32_t parameter) const;
   bool encodes(const Step& step, const Route& route, std::uint32_t parameter) const;
   at::Tensor value_of(std::uint32_t parameter) const;
   void put_means_into(const at::Tensor& flat);
   void find_memory_for(std::span<const std::uint32_t> parameters);
   float share() const;
   float vote() const;
-  Result<void> gather_in_place();
-  Result<void> conclude_in_place();
+  Result<void> gather_there(DeviceSum& sum, float share);
+  Result<void> conclude_there();
 
   const RoundSetting& setting_;
   const Bucket& bucket_;
@@ -125,7 +135,8 @@ class BucketRound {
   std::unique_ptr<DeviceSum> device_sum_;  ///< instead of these, if means are made on a device
   float votes_sum_ = 0;
 
-  // In an exchange by hosts: of all parameters, one after the other.
+  // In an exchange by hosts of a bucket that is coded: of all parameters, one after the other.
+  std::unique_ptr<DeviceSum> host_sum_;  ///< makes the sums, if they are made on a device
   at::Tensor host_sums_;
   at::Tensor host_means_;
   std::vector<std::size_t> host_ends_;

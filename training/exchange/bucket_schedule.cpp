@@ -26,6 +26,8 @@ class BucketSchedule::Gradients final : public collectives::Waiting {};
 
 /// Where a bucket goes, and what its task waits for.
 struct BucketSchedule::Place : LanePlace {
+  std::size_t sum_turn = 0;   ///< between the devices of a host, if the bucket passes there
+  std::size_t mean_turn = 0;  ///< the same, after the sums of all buckets
   bool ready = false;
   Gradients* awaited = nullptr;
 };
@@ -73,18 +75,45 @@ class BucketSchedule::Lane {
 BucketSchedule::BucketSchedule(collectives::Fabric& fabric, const collectives::TopologyChoice& choice, bool by_hosts,
                                DeviceLane* devices, std::span<const Bucket> buckets, std::vector<BucketRound>& rounds,
                                CodecThreads& codecs, StepTrace& trace, Ended ended)
-    : fabric_(fabric), by_hosts_(by_hosts), rounds_(rounds), codecs_(codecs), trace_(trace), ended_(std::move(ended)) {
+    : fabric_(fabric),
+      by_hosts_(by_hosts),
+      within_hosts_(devices != nullptr && devices->within_hosts() ? devices : nullptr),
+      rounds_(rounds),
+      codecs_(codecs),
+      trace_(trace),
+      ended_(std::move(ended)),
+      device_turns_(fabric.thread().loop()) {
+  DeviceLane* const over_all = within_hosts_ == nullptr ? devices : nullptr;
   for (std::uint32_t lane = 0; lane < fabric.lanes(); ++lane) {
-    lanes_.push_back(std::make_unique<Lane>(fabric.lane(lane), fabric.thread().loop(), choice, by_hosts, devices));
+    lanes_.push_back(std::make_unique<Lane>(fabric.lane(lane), fabric.thread().loop(), choice, by_hosts, over_all));
   }
   for (std::size_t first = 0, last = 0; first < buckets.size(); first = last) {
     while (last < buckets.size() && buckets[last].group == buckets[first].group) ++last;
-    for (LanePlace place : places_in_lanes(last - first, devices == nullptr ? fabric.lanes() : 1)) {
-      if (devices != nullptr) place.lane = devices->lane();
-      places_.push_back({place});
+    if (over_all != nullptr) {
+      for (LanePlace place : places_in_lanes(last - first, 1)) {
+        place.lane = over_all->lane();
+        places_.push_back({place});
+      }
+    } else {
+      put_places(first, last);
     }
   }
   tasks_.reserve(rounds.size());
+}
+
+/// Of the buckets of a group, from `first` to `last`, without that one.
+void BucketSchedule::put_places(std::size_t first, std::size_t last) {
+  const std::size_t of_devices = within_hosts_ == nullptr ? 0 : 1;
+  for (const LanePlace& place : places_in_lanes(last - first, fabric_.lanes() - of_devices)) places_.push_back({place});
+  if (within_hosts_ == nullptr) return;
+  std::size_t turn = 0;
+  for (std::size_t bucket = first; bucket < last; ++bucket) {
+    if (rounds_[bucket].by_hosts()) places_[bucket].sum_turn = turn++;
+  }
+  for (std::size_t bucket = first; bucket < last; ++bucket) {
+    const BucketRound& round = rounds_[bucket];
+    if (round.by_hosts() && round.goes_between_hosts()) places_[bucket].mean_turn = turn++;
+  }
 }
 
 BucketSchedule::~BucketSchedule() = default;
@@ -100,6 +129,7 @@ void BucketSchedule::begin(const Step& step, std::span<const Route> routes, std:
     lane->turns_up.restart();
     lane->turns_down.restart();
   }
+  device_turns_.restart();
   for (Place& place : places_) place.ready = false;
   tasks_.clear();
   for (std::size_t bucket = first; bucket < last; ++bucket) tasks_.push_back(exchange(bucket));
@@ -120,7 +150,9 @@ Task<> BucketSchedule::exchange(std::size_t bucket) {
     (void)co_await complete;
   }
   Result<void> done;
-  if (rounds_[bucket].by_hosts()) {
+  if (rounds_[bucket].by_hosts() && within_hosts_ != nullptr) {
+    done = co_await pass_by_devices(bucket);
+  } else if (rounds_[bucket].by_hosts()) {
     done = co_await pass_by_hosts(bucket);
   } else {
     done = co_await pass_through(bucket);
@@ -158,7 +190,11 @@ void BucketSchedule::end_others(std::size_t bucket, const Error& error) {
 
 /// Waits until it is the bucket's turn in its lane.
 Task<> BucketSchedule::turn_of(std::size_t bucket, Turns& turns) {
-  Turns::Turn turn(turns, places_[bucket].turn);
+  return turn_of(bucket, turns, places_[bucket].turn);
+}
+
+Task<> BucketSchedule::turn_of(std::size_t bucket, Turns& turns, std::size_t number) {
+  Turns::Turn turn(turns, number);
   const StepTrace::Span span(trace_, bucket, Activity::wait, 0, places_[bucket].lane);
   co_return co_await turn;
 }
@@ -173,7 +209,8 @@ Task<> BucketSchedule::pass_through(std::size_t bucket) {
 
   auto turn = turn_of(bucket, lane.turns);
   if (auto mine = co_await turn; !mine) co_return mine.error();
-  if (by_hosts_) {  // messages within the host are among those of the buckets that pass by hosts
+  const bool beside_hosts = by_hosts_ && within_hosts_ == nullptr;
+  if (beside_hosts) {  // messages within the host are among those of the buckets that pass by hosts
     auto up = turn_of(bucket, lane.turns_up);
     if (auto mine = co_await up; !mine) co_return mine.error();
     auto down = turn_of(bucket, lane.turns_down);
@@ -182,7 +219,7 @@ Task<> BucketSchedule::pass_through(std::size_t bucket) {
   auto carrying = carry(bucket, lane.collective(routes_[bucket].topology, /*by_hosts=*/false));
   if (auto done = co_await carrying; !done) co_return done.error();
   lane.turns.pass();
-  if (by_hosts_) {
+  if (beside_hosts) {
     lane.turns_up.pass();
     lane.turns_down.pass();
   }
@@ -237,7 +274,85 @@ Task<> BucketSchedule::pass_by_hosts(std::size_t bucket) {
     if (auto done = co_await copying; !done) co_return done.error();
   }
   lane.turns_down.pass();
-  if (!lane.leads()) round.take_host_means();
+  co_return round.take_host_means();
+}
+
+/// The same where the devices of a host make the sums and copy the means. What the leaders have nothing to do with
+/// comes to an end with the sums. Buckets are given before their gradients have been computed, for which the gatherer
+/// waits: the encoder, if it did, would have to wait for the gradients of all buckets before the first sum is encoded.
+Task<> BucketSchedule::pass_by_devices(std::size_t bucket) {
+  BucketRound& round = rounds_[bucket];
+  Computation gathering(codecs_.gatherer, /*urgent=*/false, [&] {
+    round.begin(step_, routes_[bucket]);
+    const StepTrace::Span span(trace_, bucket, Activity::encode, BucketSpan::part_within_hosts);
+    return round.gather_host();
+  });
+  if (auto done = co_await gathering; !done) co_return done.error();
+  auto summing = sum_between_devices(bucket);
+  if (auto done = co_await summing; !done) co_return done.error();
+  if (round.goes_between_hosts()) {
+    auto passing = pass_between_hosts(bucket);
+    if (auto done = co_await passing; !done) co_return done.error();
+    auto copying = copy_between_devices(bucket);
+    if (auto done = co_await copying; !done) co_return done.error();
+  }
+  Computation taking(codecs_.decoder, urgent(bucket), [&] {
+    const StepTrace::Span span(trace_, bucket, Activity::decode, BucketSpan::part_within_hosts);
+    return round.take_host_means();
+  });
+  co_return co_await taking;
+}
+
+/// What the leaders do with the sums of their hosts; the others let the bucket pass.
+Task<> BucketSchedule::pass_between_hosts(std::size_t bucket) {
+  Lane& lane = *lanes_[places_[bucket].lane];
+  if (lane.leads()) {
+    Computation encoding(codecs_.encoder, urgent(bucket), [&] { return encode(bucket); });
+    if (auto done = co_await encoding; !done) co_return done.error();
+  }
+  auto turn = turn_of(bucket, lane.turns);
+  if (auto mine = co_await turn; !mine) co_return mine.error();
+  if (lane.leads()) {
+    auto carrying = carry(bucket, lane.collective(routes_[bucket].topology, /*by_hosts=*/true));
+    if (auto done = co_await carrying; !done) co_return done.error();
+  }
+  lane.turns.pass();
+  if (!lane.leads()) co_return Result<void>();
+  Computation decoding(codecs_.decoder, urgent(bucket), [&] {
+    auto decoded = decode(bucket);
+    if (decoded) rounds_[bucket].put_host_means();
+    return decoded;
+  });
+  co_return co_await decoding;
+}
+
+Task<> BucketSchedule::sum_between_devices(std::size_t bucket) {
+  BucketRound& round = rounds_[bucket];
+  auto turn = turn_of(bucket, device_turns_, places_[bucket].sum_turn);
+  if (auto mine = co_await turn; !mine) co_return mine.error();
+  if (!within_hosts_->alone()) {
+    const Subject about{.version = step_.number, .bucket = static_cast<std::uint32_t>(bucket), .part = 0};
+    const StepTrace::WireSpan span(trace_, bucket, round.host_load(), BucketSpan::part_within_hosts,
+                                   within_hosts_->lane());
+    auto summing = within_hosts_->collective().all_reduce(round.host_sums(), round.host_reduction(), about);
+    if (auto done = co_await summing; !done) co_return done.error();
+  }
+  device_turns_.pass();
+  co_return Result<void>();
+}
+
+Task<> BucketSchedule::copy_between_devices(std::size_t bucket) {
+  BucketRound& round = rounds_[bucket];
+  auto turn = turn_of(bucket, device_turns_, places_[bucket].mean_turn);
+  if (auto mine = co_await turn; !mine) co_return mine.error();
+  if (!within_hosts_->alone()) {
+    const Subject about{.version = step_.number, .bucket = static_cast<std::uint32_t>(bucket), .part = 0};
+    const StepTrace::WireSpan span(trace_, bucket, round.host_load(), BucketSpan::part_within_hosts,
+                                   within_hosts_->lane());
+    auto copying = within_hosts_->collective().broadcast(round.host_means(), 0, about);
+    if (auto done = co_await copying; !done) co_return done.error();
+  }
+  device_turns_.pass();
   co_return Result<void>();
 }
 

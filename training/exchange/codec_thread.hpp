@@ -58,8 +58,8 @@ class CodecThread {
   std::jthread thread_;
 };
 
-/// The threads of an exchange: what is encoded waits neither for what is decoded nor for plain gradients that a device
-/// is still computing.
+/// The threads of an exchange: what is encoded waits neither for what is decoded nor for gradients that a device is
+/// still computing and that are only added up.
 struct CodecThreads {
   explicit CodecThreads(collectives::Loop& loop) : encoder(loop), decoder(loop), gatherer(loop) {}
   void stop() {
@@ -70,7 +70,7 @@ struct CodecThreads {
 
   CodecThread encoder;
   CodecThread decoder;
-  CodecThread gatherer;  ///< of plain buckets on a device
+  CodecThread gatherer;  ///< of plain buckets on a device, and of all that its host's devices add up
 };
 
 /// `co_await Computation(thread, urgent, work)`: work(), which returns a Result<void>, on the thread.

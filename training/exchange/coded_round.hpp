@@ -51,6 +51,8 @@ struct RoundSetting {
   bool hops = false;             ///< what they own comes to them by hops (HopsRound)
   HostCopies* copies = nullptr;  ///< if the values come from a device
   bool sums_there = false;       ///< and are added up there, as far as they need neither memory nor code
+  /// And by_hosts: the sums within a host are made, and its means copied, between the devices of its ranks.
+  bool host_sums_there = false;
 
   /// As long as it exists, the calling thread works in the stream of the bucket of these parameters, if there are some
   /// and they are on a device.

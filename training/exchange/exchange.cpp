@@ -88,8 +88,12 @@ RoundSetting Exchange::setting_of(bool some_coded) {
   const auto* type = collectives::find_topology(options_.topology.name);
   const bool automatic = options_.topology.name == AutoPlan::name;
   ensure(automatic || (type != nullptr && type->fits(fabric_.size())), "a topology that the job was checked for");
-  ensure((devices_ != nullptr) == (!automatic && type->on_devices),
+  const bool within_hosts = devices_ != nullptr && devices_->within_hosts();
+  ensure((devices_ != nullptr && !within_hosts) == (!automatic && type->on_devices),
          "devices that exchange for a topology between them");
+  ensure(!within_hosts || (!automatic && type->by_hosts), "devices that add up for a topology by hosts");
+  const bool keeps_nothing = compression_.memory->name() == "none";
+  const auto traits = compression_.compressor->traits();
   RoundSetting setting{.parameters = tensors_,
                        .values_name = options_.values,
                        .values = values_,
@@ -102,18 +106,21 @@ RoundSetting Exchange::setting_of(bool some_coded) {
                        .ranks = fabric_.size(),
                        .rank = fabric_.rank(),
                        .world = fabric_.size(),
-                       .sums_there = devices_ != nullptr && compression_.memory->name() == "none"};
+                       .sums_there = devices_ != nullptr && !within_hosts && keeps_nothing};
   std::optional<collectives::Hosts> hosts;
   fabric_.thread().call([&] { hosts.emplace(fabric_.lane(0)); });
   const bool several_on_a_host = hosts->count() < fabric_.size();
-  setting.by_hosts = some_coded && several_on_a_host && (automatic ? hosts->count() > 1 : type->by_hosts);
+  setting.by_hosts =
+      (some_coded || within_hosts) && several_on_a_host && (automatic ? hosts->count() > 1 : type->by_hosts);
   if (setting.by_hosts) {
     setting.rank = static_cast<std::uint32_t>(hosts->own());
     setting.world = static_cast<std::uint32_t>(hosts->count());
     setting.encodes = hosts->leads();
     setting.host_share = static_cast<float>(setting.world) / static_cast<float>(setting.ranks);
+    setting.host_sums_there = within_hosts;
+    // Within a single host nothing needs to be compressed.
+    if (within_hosts && setting.world == 1) setting.sums_there = keeps_nothing && !traits.must_be_coded();
   }
-  const auto traits = compression_.compressor->traits();
   const bool gathers = std::ranges::count(traits.passes, Reduction::gather) > 0;
   if (automatic && gathers && traits.fits_owners()) setting.owners = setting.world;
   if (!automatic && gathers && type->by_owners()) {
@@ -126,7 +133,8 @@ RoundSetting Exchange::setting_of(bool some_coded) {
   return setting;
 }
 
-/// Every bucket takes the topology that the job names, but for a plain one beside coded ones over a ring.
+/// Every bucket takes the topology that the job names, but for a plain one beside coded ones over a ring, and for what
+/// the leaders of hosts exchange.
 std::vector<Route> Exchange::fixed_routes() const {
   const auto& type = *collectives::find_topology(options_.topology.name);
   Route plain{.form = Form::float32, .topology = position_of(type.name), .by_owners = type.by_owners()};
@@ -141,7 +149,10 @@ std::vector<Route> Exchange::fixed_routes() const {
     if (setting_->world == 1 && !compression_.compressor->traits().must_be_coded()) coded.form = Form::float32;
   }
   std::vector<Route> routes;
-  for (const Bucket& bucket : buckets_) routes.push_back(bucket.coded ? coded : plain);
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    routes.push_back(buckets_[b].coded ? coded : plain);
+    if (rounds_[b].by_hosts()) routes.back().topology = coded.topology;
+  }
   return routes;
 }
 
