@@ -79,7 +79,8 @@ class Exchange {
   };
 
   /// `tensors`: names, shapes and the device that all are on. They are usually given from the last to the first, which
-  /// decides about buckets. `fabric` must outlive this object. `devices`: for a topology on devices, of that fabric.
+  /// decides about buckets. `fabric` must outlive this object. `devices`: of that fabric, for a topology on devices or,
+  /// within hosts, for one by hosts; null: the topology has none, and what is summed within hosts is in their memory.
   Exchange(std::vector<NamedTensor> tensors, compressors::Compression compression, collectives::Fabric& fabric,
            const Options& options, std::unique_ptr<DeviceLane> devices = nullptr);
   /// An exchange in progress must be ended first, by Fabric::abort.
