@@ -20,6 +20,7 @@
 #include <new>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "collectives/topologies/catalog.hpp"
 #include "collectives/topologies/hierarchical.hpp"
@@ -79,7 +80,7 @@ struct Case {
   std::int64_t side = 100;      ///< of the tensors: 3 x 2, 2 and 2 x 1 times that
   std::uint64_t allowance = 0;  ///< how much a quiet round may take, on all ranks
   std::uint32_t ranks = usual_ranks;
-  std::uint32_t ranks_per_host = 0;  ///< 0: all are on one host
+  std::uint32_t ranks_per_host = 4;
 };
 
 std::string text(const Case& of) {
@@ -87,7 +88,7 @@ std::string text(const Case& of) {
   for (const auto& [key, value] : of.params.items()) {
     if (value.is_string()) text += "_" + value.get<std::string>();
   }
-  if (of.ranks_per_host > 0) text += "_hosts_of_" + std::to_string(of.ranks_per_host);
+  if (of.ranks_per_host < of.ranks) text += "_hosts_of_" + std::to_string(of.ranks_per_host);
   return text + "_" + of.topology + (of.shared_memory ? "_shared_memory" : "_tcp");
 }
 
@@ -165,7 +166,9 @@ INSTANTIATE_TEST_SUITE_P(Exchange, Allocations, ::testing::ValuesIn(cases()), na
 
 TEST_P(Allocations, AreNoneInARound) {
   const std::uint32_t ranks = GetParam().ranks;
-  auto group = testing::mesh_group(ranks, GetParam().shared_memory, GetParam().ranks_per_host);
+  std::vector<std::uint32_t> hosts;
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) hosts.push_back(rank / GetParam().ranks_per_host);
+  auto group = testing::mesh_group(hosts, GetParam().shared_memory);
   std::uint64_t quiet = 0;  // rounds in a row that took no more than they may
   std::uint64_t latest = 0;
   // Between two rounds no rank has anything under way: what was counted until here is the round's.

@@ -27,13 +27,14 @@ inline void run_ranks(std::uint32_t ranks, const std::function<void(std::uint32_
 /// For random numbers of one rank: LibTorch's own generator is shared by all threads, also by those of the other ranks.
 inline at::Generator generator(std::uint64_t seed) { return at::detail::createCPUGenerator(seed); }
 
-/// A group over sockets on loopback, or through shared memory. `ranks_per_host`: so many have one address, and the next
-/// ones another, as if they were on another host; 0: all are on one.
-inline Group mesh_group(std::uint32_t size, bool shared_memory, std::uint32_t ranks_per_host = 0) {
+/// A group over sockets on loopback, or through shared memory. `hosts`: by rank, the number of the one that it counts
+/// as on, from 0: each has an address of its own.
+inline Group mesh_group(const std::vector<std::uint32_t>& hosts, bool shared_memory) {
+  const auto size = static_cast<std::uint32_t>(hosts.size());
   std::vector<std::unique_ptr<collectives::Mesh>> meshes;
   std::vector<collectives::Peer> peers;
-  for (std::uint32_t rank = 0; rank < size; ++rank) {
-    const std::string address = "127.0.0." + std::to_string(1 + (ranks_per_host == 0 ? 0 : rank / ranks_per_host));
+  for (const std::uint32_t host : hosts) {
+    const std::string address = "127.0.0." + std::to_string(host + 1);
     meshes.push_back(std::move(collectives::Mesh::bind(address).value()));
     peers.push_back({address, meshes.back()->port()});
   }
@@ -44,6 +45,11 @@ inline Group mesh_group(std::uint32_t size, bool shared_memory, std::uint32_t ra
     group[rank] = std::move(meshes[rank]->join(own, peers, std::chrono::seconds(60)).value());
   });
   return group;
+}
+
+/// All on one host.
+inline Group mesh_group(std::uint32_t size, bool shared_memory) {
+  return mesh_group(std::vector<std::uint32_t>(size, 0), shared_memory);
 }
 
 inline Group tcp_group(std::uint32_t size) { return mesh_group(size, false); }
