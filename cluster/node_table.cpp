@@ -4,6 +4,7 @@
 #include <cmath>
 #include <ranges>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "base/errc.hpp"
@@ -16,6 +17,9 @@ constexpr std::ptrdiff_t lost_nodes_max = 200;   // remembered for people to see
 constexpr std::chrono::minutes back_within{10};  // a lost node is expected for so long
 constexpr std::size_t gpus_max = 256;            // of a node
 constexpr std::size_t gpu_text_max = 128;        // characters of a UUID or a name
+
+/// Of a node that was there when the head ended, until it joins again.
+constexpr std::string_view missed_since_restart = "the head was restarted; the node has not joined since";
 
 Result<void> check_gpus(const protocol::NodeInfo& info) {
   if (info.gpus.size() > gpus_max) {
@@ -67,17 +71,20 @@ std::vector<Change> NodeTable::recover(std::vector<NodeRecord> nodes) {
       continue;
     }
     const bool was_there = record.state != NodeState::lost;
+    // A head that was started and ended again before the node could join has left that it was there before.
+    const bool was_missed = !was_there && record.reason == missed_since_restart &&
+                            record.lost_at.value_or(Time::min()) >= services_.now() - back_within;
     if (was_there) {
       record.state = NodeState::lost;
       record.lost_at = services_.now();
-      record.reason = "the head was restarted; the node has not joined since";
+      record.reason = missed_since_restart;
       changes.push_back(change::PutNode{record});
       changes.push_back(change::Publish{StreamKind::node, {}, to_text(to_json(record))});
     }
     Node node;
     node.record = std::move(record);
     node.drained_in_store = node.record.drained;
-    node.awaited = was_there;
+    node.awaited = was_there || was_missed;
     nodes_.emplace(node.record.id, std::move(node));
   }
   for (const auto& id : forget_nodes()) changes.push_back(change::RemoveNode{id});

@@ -36,7 +36,7 @@ class NodeTable {
     NodeRecord record;
     bool drained_in_store = false;  ///< what is committed of record.drained
     bool confirmed = false;         ///< heartbeats under its lease arrive; nothing is placed on it while they do not
-    bool awaited = false;           ///< it was there when the head ended, and its heartbeats do not arrive yet
+    bool awaited = false;           ///< it was there when a head ended, and its heartbeats do not arrive yet
     std::uint64_t incarnation = 0;
     std::uint64_t process = 0;  ///< of its agent
     runtime::ActorRef<protocol::NodeAgent> agent;
@@ -61,7 +61,8 @@ class NodeTable {
   /// those with one name the newest is kept. Returns the changes to commit.
   std::vector<Change> recover(std::vector<NodeRecord> nodes);
 
-  /// Whether heartbeats of all nodes that were there when the head ended arrive again.
+  /// Whether heartbeats of all nodes that were there when the head ended arrive again. Those that an earlier start of
+  /// it has missed count for ten minutes, as long as a lost node is expected.
   bool are_back() const;
 
   /// Whether a node of this version may join. On any thread. Fails with: unsupported (another version).

@@ -128,6 +128,42 @@ TEST(NodeTable, ExpectsAllBackThatWereThereWhenTheHeadStopped) {
   EXPECT_THAT(bare.nodes.records(), SizeIs(201)) << "ten minutes are enough, and one has just been lost";
 }
 
+/// The records of nodes in changes.
+std::vector<NodeRecord> put(const std::vector<Change>& changes) {
+  std::vector<NodeRecord> records;
+  for (const auto& change : changes) {
+    if (const auto* one = std::get_if<change::PutNode>(&change)) records.push_back(one->node);
+  }
+  return records;
+}
+
+TEST(NodeTable, AwaitsThoseThatAnEarlierStartOfTheHeadHasMissed) {
+  BareTable bare;
+  std::vector<NodeRecord> before{lost_node("1", "a")};
+  before.back().state = NodeState::alive;
+  const auto stored = put(bare.nodes.recover(std::move(before)));
+  ASSERT_THAT(stored, SizeIs(1));
+  ASSERT_EQ(stored[0].state, NodeState::lost);
+  EXPECT_FALSE(bare.nodes.are_back());
+  bare.simulation.pass(10min);
+  NodeTable next(bare.services);
+  EXPECT_THAT(put(next.recover(stored)), IsEmpty()) << "how long it is lost does not begin anew";
+  EXPECT_FALSE(next.are_back());
+  bare.simulation.pass(1ms);
+  NodeTable later(bare.services);
+  later.recover(stored);
+  EXPECT_TRUE(later.are_back()) << "nobody expects it any more";
+}
+
+TEST(NodeTable, DoesNotAwaitANodeThatWasLostWhileTheHeadRan) {
+  BareTable bare;
+  std::vector<NodeRecord> before{lost_node("1", "a")};
+  before.back().lost_at = bare.services.now();
+  before.back().reason = "no heartbeat for 10000 ms";
+  bare.nodes.recover(std::move(before));
+  EXPECT_TRUE(bare.nodes.are_back());
+}
+
 TEST(NodeTable, NeverForgetsADrainedNode) {
   BareTable bare;
   std::vector<NodeRecord> before;
