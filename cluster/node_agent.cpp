@@ -63,9 +63,12 @@ net::awaitable<void> AgentActor::on_stop() {
 
 net::awaitable<void> AgentActor::stay_joined() {
   auto backoff = std::chrono::milliseconds(backoff_first);
-  const auto began = clock().now();
+  std::optional<runtime::Clock::time_point> taken_since;  // when the name was refused first, since any other answer
   for (;;) {
     auto joined = co_await join();
+    const bool is_taken = !joined && joined.error().code == Errc::conflict;
+    if (!is_taken) taken_since.reset();
+    if (is_taken && !taken_since) taken_since = clock().now();
     if (joined) {
       backoff = backoff_first;
       ever_joined_ = true;
@@ -77,9 +80,9 @@ net::awaitable<void> AgentActor::stay_joined() {
       if (lease_) spdlog::warn("node {}: without the head: {}", options_.name, why.message());
     } else {
       const auto& code = joined.error().code;
-      const bool name_taken = code == Errc::conflict && clock().now() - began >= name_taken_limit;
+      const bool stays_taken = taken_since && clock().now() - *taken_since >= name_taken_limit;
       const bool refused = code == Errc::unauthenticated || code == Errc::unsupported || code == Errc::invalid_argument;
-      if (!ever_joined_ && (refused || name_taken)) {
+      if (!ever_joined_ && (refused || stays_taken)) {
         hopeless_(joined.error());
         co_return;
       }

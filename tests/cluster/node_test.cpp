@@ -77,6 +77,29 @@ TEST(Node, ANameIsTakenOnce) {
   cluster.simulation.run(first->stop());
 }
 
+/// The head may be stopped, or not be there, for longer than a name may be taken.
+TEST(Node, ANameIsTakenFromTheFirstAnswerThatSaysSo) {
+  FakeCluster cluster;
+  cluster.add_node("a", 1);
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive));
+  const auto first_process = std::move(cluster.node_processes["a"]);
+  const auto first = std::move(cluster.nodes["a"]);
+  cluster.add_node("a", 1);
+  cluster.simulation.pass(3s);  // it is told that the name is taken
+  cluster.stop_head();
+  cluster.simulation.pass(30s);
+  cluster.node_processes["a"]->stop();
+  cluster.start_head();
+  ASSERT_TRUE(cluster.await_node("a", NodeState::alive)) << "the first one";
+  cluster.node_processes["a"]->resume();
+  cluster.simulation.pass(6s);  // longer than its longest pause: it is told so again
+  ASSERT_FALSE(cluster.node_results["a"]->has_value());
+  cluster.simulation.run(first->stop());
+  cluster.simulation.pass(10s);
+  EXPECT_FALSE(cluster.node_results["a"]->has_value());
+  EXPECT_EQ(cluster.node("a").state, NodeState::alive);
+}
+
 TEST(Node, AWrongSecretIsHopeless) {
   FakeCluster cluster;
   WorkerSpawner spawner(cluster.simulation, cluster.script);
