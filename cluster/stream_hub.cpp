@@ -286,6 +286,7 @@ std::unique_ptr<Subscription> StreamHub::subscribe(Topics topics, std::optional<
   const std::lock_guard lock(mutex_);
   auto subscriber = std::make_shared<Subscriber>(std::move(topics), after.value_or(newest_), newest_);
   if (closed_) subscriber->close();
+  std::erase_if(subscribers_, [](const auto& weak) { return weak.expired(); });  // nothing may be published for long
   subscribers_.push_back(subscriber);
   return std::make_unique<HubSubscription>(std::move(subscriber), store_, clock_);
 }

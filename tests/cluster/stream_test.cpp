@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sqlite3.h>
 
 #include <boost/asio/co_spawn.hpp>
@@ -250,6 +251,13 @@ TEST_F(StreamTest, NextReturnsEmptyWhenPatienceEndsAndWakesWhenSomethingComes) {
   simulation_.settle();
   ASSERT_TRUE(later);
   EXPECT_THAT((*later)->items, SizeIs(1));
+}
+
+TEST_F(StreamTest, SubscribersThatHaveGoneTakeNoMemoryThoughNothingIsPublished) {
+  subscribe("job:a");
+  const auto before = ::mallinfo2().uordblks;  // bytes of allocations
+  for (int i = 0; i < 10'000; ++i) subscribe("job:a");
+  EXPECT_LT(::mallinfo2().uordblks, before + (64 << 10));
 }
 
 TEST_F(StreamTest, ClosingTheHubEndsSubscriptions) {
