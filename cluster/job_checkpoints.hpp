@@ -30,10 +30,12 @@ class JobCheckpoints {
   /// Takes the shares of all ranks, in rank order, once they have all come: the checkpoint is then complete.
   std::optional<std::vector<Pieces>> take(std::uint64_t step);
   bool is_complete(std::uint64_t step) const { return complete_.contains(step); }
-  /// The newest step whose shares have all come.
+  /// The newest step whose shares have all come; 0 if there is none.
   std::uint64_t newest() const { return complete_.empty() ? 0 : *complete_.rbegin(); }
-  /// Whether the file of that one is committed, or there is none to write.
-  bool newest_is_kept() const { return newest() == 0 || (!kept_.empty() && kept_.back() >= newest()); }
+  /// The newest step whose file is committed, be it by an earlier attempt; 0 if there is none.
+  std::uint64_t newest_kept() const { return kept_.empty() ? 0 : kept_.back(); }
+  /// Whether the file of newest() is committed, or there is none to write.
+  bool newest_is_kept() const { return newest_kept() >= newest(); }
 
   /// Writes the file, commits that it exists, and removes the files that it replaces. If it fails, there is no file.
   /// Fails with: malformed (shares that do not fit together), io, exhausted (disk full), and the errors of the store.

@@ -47,6 +47,11 @@ bool has_ended(const Process& process) { return process.end.has_value(); }
 bool has_finished(const Process& process) { return process.end->outcome == protocol::Outcome::finished; }
 bool is_gone(const Process& process) { return process.gone; }
 
+std::string describe_newest(std::uint64_t checkpoint) {
+  return checkpoint == 0 ? "there is no checkpoint"
+                         : "the newest checkpoint is that of step " + std::to_string(checkpoint);
+}
+
 }  // namespace
 
 JobRun::JobRun(Services& services, NodeTable& nodes, Plan plan, const std::vector<std::string>& node_ids,
@@ -77,7 +82,7 @@ net::awaitable<JobRun::Ending> JobRun::run() {
   Ending ending = co_await attempt();
   const bool ends_in_order = !state_.abandoned();
   if (ends_in_order) co_await take_down(ending.state == JobState::failed);
-  failed_ = ending.state == JobState::failed;
+  failed_ = ending.state == JobState::failed && !stops_at_a_loss();
   state_.enter(Step::over);
   changed_.notify();
   services_.system->forbid(account(), "the attempt of job " + job_.id + " is over");
@@ -85,9 +90,16 @@ net::awaitable<JobRun::Ending> JobRun::run() {
   co_await records_.join();
   if (state_.abandoned() && !(ends_in_order && checkpoints_.newest_is_kept())) {
     ending = {JobState::failed, "the head stops"};  // what is missing is left to an attempt of the next head
+  } else if (ending.state == JobState::failed && stops_at_a_loss()) {
+    ending = {JobState::stopped,
+              "stopped on request; " + ending.reason + "; " + describe_newest(checkpoints_.newest_kept())};
   }
   co_return ending;
 }
+
+/// Whether somebody wants the job to stop, and its attempt ends for a loss: nobody wants another one, which would cure
+/// that. The wish may have come before the loss, or as late as while the processes are taken down.
+bool JobRun::stops_at_a_loss() const { return state_.stop_requested() && state_.has_failed() && state_.has_lost(); }
 
 /// Leads all processes through the steps. Each step is begun for every process and then awaited for all of them.
 net::awaitable<JobRun::Ending> JobRun::attempt() {
@@ -176,26 +188,18 @@ net::awaitable<JobRun::Ending> JobRun::stop_training() {
     const bool on_the_way = steps_done() > step_before && steps_done() < agreed_after;
     busy = sending || on_the_way || (all_steps_done() && services_.clock.now() < evaluated);
   }
-  if (waited == Waited::failed) {
-    auto failure = co_await explain_failure();
-    if (!state_.has_lost() || state_.abandoned()) co_return failure;
-    co_return Ending{JobState::stopped, "stopped on request; " + failure.reason + "; " + newest_checkpoint()};
-  }
+  if (waited == Waited::failed) co_return co_await explain_failure();
   if (waited == Waited::done && processes_.every(has_finished)) co_return Ending{JobState::succeeded, {}};
   const std::uint64_t step = std::max(steps_done(), checkpoints_.newest());
   if (waited != Waited::done && all_steps_done()) {
     co_return Ending{JobState::stopped, "stopped on request; the final evaluation did not end in time"};
   }
   if (waited != Waited::done && !checkpoints_.is_complete(step)) {
+    const auto newest = std::max(checkpoints_.newest(), checkpoints_.newest_kept());
     co_return Ending{JobState::stopped,
-                     "stopped on request; the workers did not agree on a step in time; " + newest_checkpoint()};
+                     "stopped on request; the workers did not agree on a step in time; " + describe_newest(newest)};
   }
   co_return Ending{JobState::stopped, "stopped on request at step " + std::to_string(step)};
-}
-
-std::string JobRun::newest_checkpoint() const {
-  const auto newest = checkpoints_.newest();
-  return newest == 0 ? "there is no checkpoint" : "the newest checkpoint is that of step " + std::to_string(newest);
 }
 
 /// Called after the first sign of a failure; waits a moment for the cause behind it.

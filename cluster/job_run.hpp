@@ -53,8 +53,9 @@ class JobRun {
          std::function<void()> on_room);
 
   /// Runs the whole attempt. When it returns, no process of the job is left and all its resources are released, unless
-  /// it was abandoned. One that was abandoned has failed, unless nothing was left to do but to end processes. The job's
-  /// final state is not committed: the caller does that, or makes another attempt.
+  /// it was abandoned. One that was abandoned has failed, unless nothing was left to do but to end processes. One that
+  /// was asked to stop is stopped, also if it has lost a worker before or after that. The job's final state is not
+  /// committed: the caller does that, or makes another attempt.
   net::awaitable<Ending> run();
 
   /// Asks the job to stop at the next step that all ranks agree on. A checkpoint for which there is no room is then not
@@ -124,7 +125,7 @@ class JobRun {
   std::uint64_t steps_to_agree() const;
   std::chrono::seconds stop_time() const;
   net::awaitable<Ending> stop_training();
-  std::string newest_checkpoint() const;
+  bool stops_at_a_loss() const;
   net::awaitable<Ending> explain_failure();
   net::awaitable<void> take_down(bool failed);
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 #include "tests/cluster/fake_cluster.hpp"
@@ -274,21 +275,62 @@ TEST(Attempt, AStopBeforeTheFirstReportOfAResumedJobWaitsForItsWorkers) {
   expect_stop_at(cluster, id, 5010);
 }
 
-TEST(Attempt, AJobThatIsAskedToStopAndThenLosesAWorkerIsStopped) {
-  FakeCluster cluster;
+/// A job on node "a" whose two workers agree to stop at every hundredth step, and which has a checkpoint of step 40.
+std::string job_at_step_45(FakeCluster& cluster) {
   cluster.add_node("a", 2);
   cluster.script.steps = 1000;
   cluster.script.checkpoint_every = 20;
   cluster.script.period = 100;
   const auto id = cluster.submit_job(2, {{"fault_tolerance", {{"max_restarts", 3}}},
                                          {"training", {{"mode", "apart"}, {"params", {{"period", 100}}}}}});
-  ASSERT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 45; }));
+  EXPECT_TRUE(cluster.await_job(id, [](const JobRecord& job) { return job.step >= 45; }));
+  return id;
+}
+
+TEST(Attempt, AJobThatIsAskedToStopAndThenLosesAWorkerIsStopped) {
+  FakeCluster cluster;
+  const auto id = job_at_step_45(cluster);
   ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
   cluster.spawners["a"]->kill(1);
   const auto ended = cluster.await_end(id);
   EXPECT_EQ(ended.state, JobState::stopped);
   EXPECT_EQ(ended.restarts, 0u);
   EXPECT_THAT(ended.reason, HasSubstr("stopped on request; worker 1"));
+  EXPECT_THAT(ended.reason, HasSubstr("; the newest checkpoint is that of step 40"));
+}
+
+TEST(Attempt, AJobThatLosesAWorkerAndIsThenAskedToStopIsStopped) {
+  FakeCluster cluster;
+  const auto id = job_at_step_45(cluster);
+  // Its processes are not taken down before that step is committed.
+  cluster.store->hold([](const Commit& commit) { return !all_of<change::PutFence>(commit).empty(); });
+  cluster.spawners["a"]->kill(1);
+  ASSERT_TRUE(cluster.simulation.run_until([&cluster] {
+    return std::ranges::any_of(cluster.store->commits(),
+                               [](const Commit& commit) { return !events_of(commit, "worker.exited").empty(); });
+  }));
+  const auto answer = cluster.simulation.run(cluster.head->stop_job(id));
+  ASSERT_TRUE(answer) << answer.error().message();
+  EXPECT_EQ(answer->phase, JobPhase::stopping);
+  cluster.store->release();
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::stopped);
+  EXPECT_EQ(ended.restarts, 0u);
+  EXPECT_THAT(ended.reason, HasSubstr("stopped on request; worker 1"));
+  EXPECT_THAT(ended.reason, HasSubstr("; the newest checkpoint is that of step 40"));
+}
+
+TEST(Attempt, AJobThatIsStoppedAtALossNamesTheCheckpointOfAnEarlierAttempt) {
+  FakeCluster cluster;
+  const auto id = job_at_step_45(cluster);
+  cluster.script.step_resumed = 40;
+  cluster.spawners["a"]->kill(1);
+  ASSERT_TRUE(
+      cluster.await_job(id, [](const JobRecord& job) { return job.restarts == 1 && job.phase == JobPhase::training; }));
+  ASSERT_TRUE(cluster.simulation.run(cluster.head->stop_job(id)));
+  cluster.spawners["a"]->kill(3);
+  const auto ended = cluster.await_end(id);
+  EXPECT_EQ(ended.state, JobState::stopped);
   EXPECT_THAT(ended.reason, HasSubstr("; the newest checkpoint is that of step 40"));
 }
 
