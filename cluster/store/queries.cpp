@@ -67,8 +67,9 @@ std::string_view column_of(MetricAxis axis) {
 }
 
 /// The SQL source of the points of series ?1. On the step axis, those superseded by a restart are left out: a job that
-/// continues from a checkpoint repeats the steps after it. On the time and byte axes they stay, since that time and
-/// those bytes were spent.
+/// continues from a checkpoint repeats the steps after it. A series that is written rarely keeps those of the attempt
+/// before until the new one has written to it. On the time and byte axes they stay, since that time and those bytes
+/// were spent.
 std::string rows_of_series(Database& database, const MetricQuery& query) {
   if (query.x != MetricAxis::step) return "(SELECT * FROM metrics WHERE series = ?1)";
   Statement& job = database.prepare("SELECT restarts FROM jobs WHERE id = ?");
