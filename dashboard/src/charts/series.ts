@@ -26,6 +26,8 @@ export class Series implements Points {
   private buckets: Bucket[] = [];
   /** The last point is a live one: the history does not reach it. */
   private live = false;
+  /** How many points there were when the history was last asked for: those after them may be missing in the answer. */
+  private asked = 0;
 
   /** `bound`: how many buckets are worth keeping, at least 2. It may become smaller as there are more series. */
   constructor(private readonly bound: () => number) {}
@@ -34,7 +36,15 @@ export class Series implements Points {
     return this.buckets;
   }
 
-  /** Takes the head's answer as the past. Live points beyond its end stay. */
+  /** The head is being asked for the past: what is here now is no longer of use once it has answered. */
+  askHistory(): void {
+    this.asked = this.buckets.length;
+  }
+
+  /**
+   * Takes the head's answer as the past. Live points beyond its end stay if they came after askHistory(): older ones
+   * are of steps that a restarted job did not get to again.
+   */
   setHistory(points: readonly (readonly (number | null)[])[]): void {
     const history: Bucket[] = [];
     for (const [x, min, max, last] of points) {
@@ -42,9 +52,10 @@ export class Series implements Points {
       history.push({ x, min: min ?? null, max: max ?? null, last: last ?? null });
     }
     const end = history.at(-1)?.x ?? -Infinity;
-    const beyond = this.buckets.filter((bucket) => bucket.x > end);
+    const beyond = this.buckets.slice(this.asked).filter((bucket) => bucket.x > end);
     this.live = beyond.length > 0;
     this.buckets = [...history, ...beyond];
+    this.asked = history.length;
     this.shrink();
   }
 
@@ -64,17 +75,17 @@ export class Series implements Points {
   /** Forgets x and what is beyond it: a restarted job does those steps again. */
   rewind(x: number): void {
     const end = this.buckets.findIndex((bucket) => bucket.x >= x);
-    if (end >= 0) this.buckets.length = end;
-  }
-
-  clear(): void {
-    this.buckets = [];
-    this.live = false;
+    if (end < 0) return;
+    this.buckets.length = end;
+    this.asked = Math.min(this.asked, end);
   }
 
   private shrink(): void {
     const bound = this.bound();
-    while (this.buckets.length > 2 * bound) this.buckets = halved(this.buckets);
+    while (this.buckets.length > 2 * bound) {
+      this.buckets = halved(this.buckets);
+      this.asked = Math.floor(this.asked / 2); // a pair across the border has a point that may be missing
+    }
   }
 }
 

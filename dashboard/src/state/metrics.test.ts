@@ -135,6 +135,85 @@ describe('Metrics', () => {
     ]);
   });
 
+  describe('read anew', () => {
+    const steps = (from: number, to: number) => Array.from({ length: to - from + 1 }, (_, index) => from + index);
+    const history = (last: number, value: number) => [
+      { name: 'loss', worker: null, points: steps(1, last).map((x) => [x, value, value, value]) },
+    ];
+    const points = (metrics: Metrics) => metrics.line('loss', null).points.map(({ x, last }) => [x, last]);
+
+    /** Has the history of steps 1 to 3 and live ones of 4 to 6. */
+    async function running() {
+      const { asked, metrics } = head();
+      const loading = metrics.load();
+      asked[0]!.answer(history(3, 9));
+      await loading;
+      metrics.append([loss(4, 9), loss(5, 9), loss(6, 9)]);
+      return { asked, metrics };
+    }
+
+    it('keeps nothing of an attempt whose restart nobody told here', async () => {
+      const { asked, metrics } = await running();
+      const loading = metrics.load();
+      asked[1]!.answer(history(4, 7));
+      await loading;
+      expect(points(metrics)).toEqual(steps(1, 4).map((x) => [x, 7]));
+      const emptied = metrics.load();
+      asked[2]!.answer([]);
+      await emptied;
+      expect(points(metrics), 'it begins at its first step').toEqual([]);
+    });
+
+    it('keeps what came while the answer was on its way', async () => {
+      const { asked, metrics } = await running();
+      const loading = metrics.load();
+      metrics.append([loss(7, 8)]);
+      asked[1]!.answer(history(4, 7));
+      await loading;
+      expect(points(metrics)).toEqual([...steps(1, 4).map((x) => [x, 7]), [7, 8]]);
+    });
+
+    it('keeps the steps that are done again while the answer is on its way', async () => {
+      const { asked, metrics } = await running();
+      const loading = metrics.load();
+      metrics.append([loss(3, 7), loss(4, 7)], 1);
+      asked[1]!.answer(history(2, 9));
+      await loading;
+      expect(points(metrics)).toEqual([
+        [1, 9],
+        [2, 9],
+        [3, 7],
+        [4, 7],
+      ]);
+    });
+
+    it('keeps what came meanwhile where neighbours were joined', async () => {
+      const { asked, metrics } = await running();
+      metrics.append(steps(7, 1000).map((x) => loss(x, 9)));
+      const loading = metrics.load();
+      metrics.append(steps(1001, 1200).map((x) => loss(x, 8)));
+      asked[1]!.answer(history(1, 7));
+      await loading;
+      const line = metrics.line('loss', null).points;
+      expect(line[0]?.x).toBe(1);
+      expect(line[1]?.x).toBeGreaterThan(1000);
+      expect(line[1]?.x).toBeLessThanOrEqual(1002);
+      expect(line.at(-1)?.x).toBe(1200);
+    });
+
+    it('of a stretch at full detail: keeps what came while the answer was on its way', async () => {
+      const { asked, metrics } = await running();
+      const zooming = metrics.setZoom({ from: 2, to: 9 });
+      metrics.append([loss(7, 8)]);
+      asked[1]!.answer([{ name: 'loss', worker: null, points: [[2, 7, 7, 7]] }]);
+      await zooming;
+      expect(points(metrics)).toEqual([
+        [2, 7],
+        [7, 8],
+      ]);
+    });
+  });
+
   it('goes on by time and bytes through a restart', async () => {
     const { asked, metrics } = head();
     const changing = metrics.setAxis('wall');

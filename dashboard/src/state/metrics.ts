@@ -91,6 +91,7 @@ export class Metrics {
   /** Reads the whole history. */
   async load(): Promise<void> {
     const query = this.query();
+    for (const line of this.whole.values()) line.askHistory();
     if (await this.history.load((signal) => this.read(query, signal))) {
       this.take(this.whole, this.history.data.value);
       if (this.zoom.value !== null) await this.loadZoom(this.zoom.value);
@@ -187,17 +188,18 @@ export class Metrics {
       const inside = line.points.filter(({ x }) => x >= zoom.from && x <= zoom.to);
       this.series(this.part, key).setHistory(inside.map(({ x, min, max, last }) => [x, min, max, last]));
     }
+    for (const line of this.part.values()) line.askHistory();
     this.zoom.value = zoom;
     ++this.version.value;
-    if (await this.detail.load((signal) => this.read(query, signal))) {
-      for (const line of this.part.values()) line.clear();
-      this.take(this.part, this.detail.data.value);
-    }
+    if (await this.detail.load((signal) => this.read(query, signal))) this.take(this.part, this.detail.data.value);
   }
 
   private take(into: Map<Key, Series>, answer: MetricsAnswer | null): void {
     if (answer === null || answer.x !== this.axis.value) return;
     const lines = answer.series.map((of) => ({ ...of, line: this.series(into, keyOf(of.name, of.worker)) }));
+    const answered = new Set(lines.map(({ line }) => line));
+    // What the head has nothing of has no past, as when a job begins anew.
+    for (const line of into.values()) if (!answered.has(line)) line.setHistory([]);
     for (const { line, points } of lines) line.setHistory(points);
     ++this.version.value;
   }
