@@ -124,6 +124,30 @@ test('the session is the browser’s: its end and a login are every tab’s', as
   await expect.poll(() => head.followers).toBe(0);
 });
 
+test('shared workers missing: a worker whose script does not come is tried again', async ({ page, address, head }) => {
+  await page.addInitScript(() => {
+    const here = window as unknown as { SharedWorker?: unknown; scriptIsAway: boolean };
+    delete here.SharedWorker;
+    here.scriptIsAway = true;
+    // A route need not see what a worker begins with.
+    window.Worker = class extends Worker {
+      constructor(url: string | URL, options?: WorkerOptions) {
+        super(here.scriptIsAway ? '/assets/away.js' : url, options);
+      }
+    };
+  });
+  await logIn(page, address);
+  await page.goto(`${address}/jobs/${jobs[0]}`);
+  await expect(page.getByRole('alert')).toContainText('Disconnected from the head');
+  await expect(chart(page, 'Loss').locator('canvas'), 'what there is is shown').toBeVisible();
+  expect(head.followers).toBe(0);
+  await page.evaluate(() => Object.assign(window, { scriptIsAway: false }));
+  await expect(page.getByText('Live', { exact: true })).toBeVisible();
+  await expect(page.getByRole('alert')).toHaveCount(0);
+  await expectAllLive(head, [page], steps + 1);
+  await expect.poll(() => head.followers).toBe(1);
+});
+
 for (const kind of ['missing', 'forbidden'] as const) {
   test(`shared workers ${kind}: the tab has a stream of its own`, async ({ page, address, head }) => {
     await page.addInitScript((how) => {

@@ -273,7 +273,7 @@ describe('Hub', () => {
   });
 
   it('a tab whose way to the hub leads nowhere takes another and follows there', async () => {
-    const failures: (() => void)[] = [];
+    const failures: ((pause: number) => void)[] = [];
     const link = new LiveLink({
       session: () => {},
       connect: (failed) => {
@@ -287,10 +287,41 @@ describe('Hub', () => {
     link.follow(page);
     await settle();
     expect(wires).toHaveLength(0);
-    failures[0]!();
+    failures[0]!(0);
     await settle();
     wire().open();
     await settle();
     expect(page.freshened).toBe(1);
+  });
+
+  it('a tab without a way to the hub says so, shows what there is and tries again', async () => {
+    const failures: ((pause: number) => void)[] = [];
+    const link = new LiveLink({
+      session: () => {},
+      connect: (failed) => {
+        failures.push(failed);
+        const [here, there] = channel();
+        if (failures.length > 2) hub.connect(there);
+        return here;
+      },
+    });
+    const page = new Page(['jobs']);
+    link.follow(page);
+    await settle();
+    const since = Date.now();
+    for (const attempt of [0, 1]) {
+      failures[attempt]!(2000);
+      expect(link.status.value).toEqual({ state: 'lost', since });
+      expect(page.freshened).toBe(1);
+      await vi.advanceTimersByTimeAsync(1999);
+      expect(failures, 'not at once').toHaveLength(attempt + 1);
+      await vi.advanceTimersByTimeAsync(1);
+      expect(failures).toHaveLength(attempt + 2);
+    }
+    await settle();
+    wire().open();
+    await settle();
+    expect(link.status.value.state).toBe('live');
+    expect(page.freshened, 'it may have missed something').toBe(2);
   });
 });

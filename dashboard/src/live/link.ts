@@ -3,8 +3,11 @@ import type { News, Port, Wish } from './hub';
 import type { Follower, LiveStatus } from './stream';
 
 export interface LinkOptions {
-  /** Opens the way to the hub. `failed`: it leads nowhere, and another one must be opened. */
-  connect(failed: () => void): Port;
+  /**
+   * Opens the way to the hub. `failed`: it leads nowhere, and another one must be opened, after a pause of so many
+   * milliseconds if it failed for want of the head.
+   */
+  connect(failed: (pause: number) => void): Port;
   /** The hub says that the browser's session has begun or ended. */
   session(open: boolean): void;
 }
@@ -25,6 +28,8 @@ export const gatheredMax = 10_000;
  */
 export class LiveLink {
   private readonly followers = new Map<number, Follower>();
+  /** Followers that were told at least once to read the present state. */
+  private readonly told = new Set<number>();
   private readonly count = signal(0);
   private readonly stream = signal<LiveStatus>({ state: 'connecting', since: Date.now() });
   private nextId = 1;
@@ -49,10 +54,11 @@ export class LiveLink {
     this.followers.set(id, follower);
     this.count.value = this.followers.size;
     // A tab that was opened in the background shows what there is; it goes live when it is seen.
-    if (this.resting) queueMicrotask(() => follower.fresh());
+    if (this.resting) queueMicrotask(() => this.refresh(id));
     else this.say({ wish: 'follow', id, topics: follower.topics });
     return () => {
       if (!this.followers.delete(id)) return;
+      this.told.delete(id);
       this.count.value = this.followers.size;
       if (!this.resting) this.say({ wish: 'leave', id });
     };
@@ -84,15 +90,35 @@ export class LiveLink {
   }
 
   private open(): Port {
-    const port = this.options.connect(() => {
-      if (port !== this.port) return;
-      this.port = this.open();
-      this.followAll();
+    const port = this.options.connect((pause) => {
+      if (pause === 0) this.reopen(port);
+      else this.lose(port, pause);
     });
     port.onmessage = ({ data }) => {
       if (port === this.port) this.hear(data as News);
     };
     return port;
+  }
+
+  private reopen(failed: Port): void {
+    if (failed !== this.port) return;
+    this.port = this.open();
+    this.followAll();
+  }
+
+  /** Nothing is live until another way is open. Pages that show nothing yet read what there is: it may take long. */
+  private lose(failed: Port, pause: number): void {
+    if (failed !== this.port) return;
+    if (this.stream.value.state !== 'lost') this.stream.value = { state: 'lost', since: Date.now() };
+    setTimeout(() => this.reopen(failed), pause);
+    for (const id of [...this.followers.keys()]) if (!this.told.has(id)) this.refresh(id);
+  }
+
+  private refresh(id: number): void {
+    const follower = this.followers.get(id);
+    if (follower === undefined) return;
+    this.told.add(id);
+    follower.fresh();
   }
 
   private followAll(): void {
@@ -111,7 +137,7 @@ export class LiveLink {
         return;
       case 'fresh':
         this.deliver(); // what is read now is newer than these
-        this.followers.get(news.id)?.fresh();
+        this.refresh(news.id);
         return;
       case 'forgotten':
         this.followAll();
