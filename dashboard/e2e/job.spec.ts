@@ -220,6 +220,21 @@ test('logs: a live tail of few elements, found, paused, filtered, downloaded unr
   await expect(page).toHaveURL(/worker=2/);
 });
 
+test('logs: live output is shown though the end could not be read', async ({ page, address, head }) => {
+  await page.route('**/api/v1/jobs/job-run/logs?*', (route) => route.abort());
+  await page.goto(`${address}/jobs/job-run?tab=logs`);
+  const alert = page.getByRole('alert');
+  await expect(alert.getByRole('button', { name: 'Try again' })).toBeVisible();
+  await expect.poll(() => head.follows('logs:job-run')).toBe(true);
+  const { size } = logText(head.job('job-run'), new URLSearchParams({ worker: '3' }));
+  head.publish('log', ['logs:job-run'], { job: 'job-run', worker: 3, offset: size, text: 'fresh from the worker\n' });
+  await expect(page.getByRole('log')).toContainText('fresh from the worker');
+  await page.unrouteAll();
+  await alert.getByRole('button', { name: 'Try again' }).click();
+  await expect(page.getByRole('log')).toContainText('rank 2');
+  await expect(alert).toHaveCount(0);
+});
+
 test('logs: output is text', async ({ page, address }) => {
   await page.goto(`${address}/jobs/job-run?tab=logs&worker=0&find=alert`);
   await expect(page.getByText('1 of 1 lines')).toBeVisible();

@@ -128,7 +128,7 @@ export function LogView({ job, ended, nameOf }: { job: string; ended: boolean; n
           }}
         />
       )}
-      {!read ? (
+      {!read && lines.length === 0 ? (
         !error && <Skeleton rows={8} />
       ) : lines.length === 0 ? (
         <Empty

@@ -276,6 +276,46 @@ describe('Logs', () => {
     });
   });
 
+  describe('a read of the end that fails', () => {
+    const live = (text: string) => {
+      logs.record('log', { job: 'a', worker: 0, offset: printed[0]!.length, text });
+      printed = [Buffer.concat([printed[0]!, Buffer.from(text)])];
+    };
+    let away: boolean;
+
+    beforeEach(() => {
+      away = true;
+      logs = new Logs('a', (query) => (away ? Promise.reject(new Error('away')) : read(query)));
+      printed = [Buffer.from('one\ntwo\n')];
+    });
+
+    it('holds back no live output, and says so until it is tried again', async () => {
+      logs.fresh();
+      live('three\n');
+      await settle();
+      live('four\n');
+      expect(lines(0)).toEqual(['three\n', 'four\n']);
+      expect(logs.tail.error.value?.message).toContain('away');
+      away = false;
+      logs.fresh();
+      live('five\n');
+      await settle();
+      expect(logs.tail.error.value).toBeNull();
+      await logs.readPast();
+      expect(lines(0)).toEqual(['one\n', 'two\n', 'three\n', 'four\n', 'five\n']);
+    });
+
+    it('leaves live output to the read that has overtaken it', async () => {
+      logs.fresh();
+      away = false;
+      logs.fresh();
+      live('three\n');
+      await settle();
+      live('four\n');
+      expect(lines(0)).toEqual(['one\n', 'two\n', 'three\n', 'four\n']);
+    });
+  });
+
   it('joins live output to the past of a worker that was not read', async () => {
     printed = Array.from({ length: 40 }, (_, worker) => output(worker, 10));
     logs.fresh();

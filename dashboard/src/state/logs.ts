@@ -238,7 +238,11 @@ export class Logs implements Follower {
       const share = shareOf(others.length + 1);
       return [first, ...(await Promise.all(others.map(({ worker }) => this.readEnd(worker, share, signal))))];
     });
-    if (!taken) return;
+    if (!taken) {
+      // A read that came after this one takes them. After a failure they are all there is until it is tried again.
+      if (!this.tail.loading.value) this.takeWaiting();
+      return;
+    }
     const chunks = this.tail.data.value ?? [];
     this.workers.value = chunks[0]?.workers ?? [];
     for (const chunk of chunks) {
@@ -253,10 +257,14 @@ export class Logs implements Follower {
       const { offset, text } = this.buffer.expected(chunk.worker) === chunk.offset ? chunk : wholeLines(chunk);
       this.buffer.append(chunk.worker, offset, text, chunk.next_offset);
     }
-    const waiting = this.waiting;
+    this.takeWaiting();
+    this.changed();
+  }
+
+  private takeWaiting(): void {
+    const waiting = this.waiting ?? [];
     this.waiting = null;
     for (const record of waiting) this.take(record);
-    this.changed();
   }
 
   /** What a worker has printed since we last heard of it; only the end of it where that is much. */
