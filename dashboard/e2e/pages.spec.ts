@@ -1,6 +1,6 @@
 import type { Route } from '@playwright/test';
 import { hostileName } from './mock/data';
-import { expect, openLink, picture, test } from './fixtures';
+import { expect, expectAccessible, openLink, picture, test } from './fixtures';
 
 test.beforeEach(({ page, address }) => openLink(page, address));
 
@@ -270,6 +270,25 @@ test('login: the token opens it, an expired session closes it', async ({ page, a
   head.expired = true;
   head.cut();
   await expect(page.getByRole('textbox', { name: 'Token' })).toBeFocused();
+});
+
+test('logging out: a failure is told, and the page stays', async ({ page, address }) => {
+  const body = JSON.stringify({ title: 'Internal error', detail: 'the store is full', status: 500 });
+  await page.route('**/api/v1/session', (route) =>
+    route.fulfill({ status: 500, contentType: 'application/problem+json', body }),
+  );
+  await page.goto(`${address}/jobs`);
+  const logOut = page.getByRole('button', { name: 'Log out' });
+  await logOut.click();
+  const alert = page.getByRole('alert');
+  await expect(alert).toContainText('Could not log out: the store is full');
+  await expect(page.locator('tbody tr')).toHaveCount(50);
+  await expectAccessible(page);
+  await alert.getByRole('button', { name: 'Dismiss' }).click();
+  await expect(alert).toHaveCount(0);
+  await page.unrouteAll();
+  await logOut.click();
+  await expect(page.getByRole('textbox', { name: 'Token' })).toBeVisible();
 });
 
 test('keyboard: everywhere without a mouse', async ({ page, address }) => {

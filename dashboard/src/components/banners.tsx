@@ -1,6 +1,6 @@
 import { span } from '../format';
 import { now } from '../state/clock';
-import { live, version } from '../state/session';
+import { live, logOutFailure, version } from '../state/session';
 import { Icon, icons } from './icons';
 
 /** A connection that comes back within this is nobody's concern. */
@@ -17,6 +17,20 @@ export function Banners() {
         <div class="banner banner-warn" role="status">
           <Icon path={icons.warn} />
           This head listens beyond loopback without TLS: tokens and results can be read on the network.
+        </div>
+      )}
+      {logOutFailure.value !== null && (
+        <div class="banner banner-failed" role="alert">
+          <Icon path={icons.warn} />
+          <span>Could not log out: {logOutFailure.value}</span>
+          <button
+            type="button"
+            onClick={() => {
+              logOutFailure.value = null;
+            }}
+          >
+            Dismiss
+          </button>
         </div>
       )}
       {state === 'lost' && away >= patience && (

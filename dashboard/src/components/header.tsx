@@ -71,7 +71,7 @@ export function Header() {
         class="button-icon"
         aria-label="Log out"
         title="Log out"
-        onClick={() => void logOut().catch(() => {})}
+        onClick={() => void logOut()}
       >
         <Icon path={icons.out} />
       </button>

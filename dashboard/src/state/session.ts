@@ -1,5 +1,5 @@
 import { signal } from '@preact/signals';
-import { get, onUnauthorized, request } from '../api/client';
+import { ApiError, get, onUnauthorized, request } from '../api/client';
 import type { Version } from '../api/types';
 import { connectHub } from '../live/connect';
 import { aliveMilliseconds } from '../live/hub';
@@ -10,6 +10,9 @@ export const session = signal<'unknown' | 'open' | 'closed'>('unknown');
 
 /** What runs on the other side; null until known. */
 export const version = signal<Version | null>(null);
+
+/** Why this tab could not log out when it was last asked to; null if there is nothing to tell. */
+export const logOutFailure = signal<string | null>(null);
 
 /** The live records of this tab's pages. */
 export const live = new LiveLink({
@@ -27,6 +30,7 @@ onUnauthorized(() => {
 export async function readVersion(): Promise<void> {
   version.value = await get<Version>('/api/v1/version');
   session.value = 'open';
+  logOutFailure.value = null; // was of the session before
 }
 
 /** Trades the head's token for a session cookie, for all tabs. Throws ApiError. */
@@ -36,8 +40,16 @@ export async function logIn(token: string): Promise<void> {
   live.session(true);
 }
 
+/** Ends the session, for all tabs. If that fails, logOutFailure says why. */
 export async function logOut(): Promise<void> {
-  await request('DELETE', '/api/v1/session');
+  logOutFailure.value = null;
+  try {
+    await request('DELETE', '/api/v1/session');
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 401) return; // it had ended, which shows by itself
+    logOutFailure.value = error instanceof Error ? error.message : String(error);
+    return;
+  }
   session.value = 'closed';
   live.session(false);
 }
