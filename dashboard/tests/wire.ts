@@ -38,11 +38,15 @@ export class Wire implements Source {
 export class Page implements Follower {
   records: [string, unknown][] = [];
   freshened = 0;
+  resumptions = 0;
   constructor(readonly topics: string[]) {}
   record(kind: string, data: unknown): void {
     this.records.push([kind, data]);
   }
   fresh(): void {
     ++this.freshened;
+  }
+  resumed(): void {
+    ++this.resumptions;
   }
 }

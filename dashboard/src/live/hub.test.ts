@@ -212,6 +212,24 @@ describe('Hub', () => {
     expect(page.freshened).toBe(2);
   });
 
+  it('tells a tab that the stream goes on, after what came before', async () => {
+    const { link } = tab();
+    const told: string[] = [];
+    link.follow({
+      topics: ['jobs'],
+      record: (kind) => told.push(kind),
+      fresh: () => told.push('fresh'),
+      resumed: () => told.push('resumed'),
+    });
+    await settle();
+    wire().open();
+    wire().send('job', 5, { id: '1' });
+    wire().fail(false);
+    wire().open();
+    await settle();
+    expect(told).toEqual(['fresh', 'job', 'resumed']);
+  });
+
   it('gives up a stream that fell silent', async () => {
     const { link } = tab();
     link.follow(new Page(['jobs']));

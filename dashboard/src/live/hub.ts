@@ -13,6 +13,7 @@ export type News =
   | { news: 'status'; status: LiveStatus }
   | { news: 'record'; id: number; kind: string; data: unknown }
   | { news: 'fresh'; id: number }
+  | { news: 'resumed'; id: number }
   /** The hub has dropped this tab's followers, since it was silent for too long. */
   | { news: 'forgotten' }
   /** The browser's session has begun or ended. */
@@ -100,6 +101,7 @@ export class Hub {
           topics,
           record: (kind, data) => post(port, { news: 'record', id, kind, data }),
           fresh: () => post(port, { news: 'fresh', id }),
+          resumed: () => post(port, { news: 'resumed', id }),
         });
         tab.leave.set(id, leave);
         return;

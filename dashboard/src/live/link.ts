@@ -139,6 +139,10 @@ export class LiveLink {
         this.deliver(); // what is read now is newer than these
         this.refresh(news.id);
         return;
+      case 'resumed':
+        this.deliver();
+        this.followers.get(news.id)?.resumed?.();
+        return;
       case 'forgotten':
         this.followAll();
         return;

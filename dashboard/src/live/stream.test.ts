@@ -124,6 +124,24 @@ describe('LiveStream', () => {
     expect(wire().url).toContain('last_event_id=900');
   });
 
+  it('tells a page that is up to date that the stream goes on, and no other', async () => {
+    const page = new Page(['jobs']);
+    stream.follow(page);
+    await settle();
+    wire().open();
+    expect(page.resumptions, 'it has just begun').toBe(0);
+    wire().send('job', 3, {});
+    wire().fail(false);
+    wire().open();
+    expect([page.freshened, page.resumptions]).toEqual([1, 1]);
+    const other = new Page(['job:7']);
+    stream.follow(other);
+    await settle();
+    wire().open();
+    expect([page.freshened, page.resumptions], 'there was no stream while it was made anew').toEqual([1, 2]);
+    expect([other.freshened, other.resumptions]).toEqual([1, 0]);
+  });
+
   it('reads again when the connection broke before any record gave it a place', async () => {
     const page = new Page(['jobs']);
     stream.follow(page);

@@ -25,6 +25,11 @@ export interface Follower {
    * present state now. Called again when the head no longer has the place where the stream broke off.
    */
   fresh(): void;
+  /**
+   * The stream goes on after a break, however short, without a fresh(): all records of meanwhile come, but for why a
+   * job waits, which the head tells only those who are there. To be read anew where it is shown.
+   */
+  resumed?(): void;
 }
 
 export interface LiveOptions {
@@ -189,10 +194,11 @@ export class LiveStream {
     // Without a place the stream began with what happens from now on: whatever was missed must be read.
     const all = this.lastId === null;
     this.continuous = new Set(this.carried);
-    this.refresh(
-      (follower) =>
-        all || !this.caughtUp.has(follower) || follower.topics.some((topic) => begun.includes(topic)),
-    );
+    const behind = (follower: Follower) =>
+      all || !this.caughtUp.has(follower) || follower.topics.some((topic) => begun.includes(topic));
+    const resumed = [...this.followers].filter((follower) => !behind(follower));
+    this.refresh(behind);
+    for (const follower of resumed) follower.resumed?.();
   }
 
   private failed(source: Source): void {

@@ -75,6 +75,19 @@ describe('Cluster', () => {
     expect(reads()).toBe(1);
   });
 
+  it('reads anew why jobs wait when the stream goes on, if any of the newest does', async () => {
+    const cluster = await loaded();
+    jobs = [{ ...job('b', 'PENDING', 2), reason: 'waits for 2 slots' }, job('a', 'RUNNING', 1)];
+    cluster.resumed();
+    await vi.waitFor(() => expect(cluster.jobs.data.value?.jobs[0]?.reason).toBe('waits for 2 slots'));
+    expect(reads()).toBe(2);
+    jobs = [job('a', 'RUNNING', 1)];
+    cluster.fresh();
+    await vi.waitFor(() => expect(cluster.jobs.data.value?.jobs).toHaveLength(1));
+    cluster.resumed();
+    expect(reads(), 'nobody waits').toBe(3);
+  });
+
   it('counts again when a job changes its state, once for many, and not when it only moves on', async () => {
     const cluster = await loaded();
     cluster.record('job', { ...job('a', 'RUNNING', 1), step: 7 });

@@ -31,7 +31,7 @@ export class Cluster implements Follower {
   /** What jobs were last known to do, by id. */
   private readonly known = new Map<string, Pick<Job, 'state' | 'phase'>>();
   private readonly recountActors = new Pace(() => this.loadActors());
-  /** A job changed its state while they were counted. */
+  /** There was a cause to count them again while they were counted. */
   private miscounted = false;
 
   fresh(): void {
@@ -39,6 +39,10 @@ export class Cluster implements Follower {
     void this.events.load((signal) => readEvents('/api/v1/events', eventsMax, signal));
     void this.loadActors();
     void this.loadJobs();
+  }
+
+  resumed(): void {
+    if (this.jobs.data.value?.jobs.some(({ state }) => state === 'PENDING')) this.recount();
   }
 
   record(kind: string, data: unknown): void {
@@ -61,6 +65,12 @@ export class Cluster implements Follower {
     if (taken && this.miscounted) await this.loadJobs();
   }
 
+  /** One count at a time, however many causes there are. */
+  private recount(): void {
+    if (this.jobs.loading.value) this.miscounted = true;
+    else void this.loadJobs();
+  }
+
   private jobChanged(job: JobRecord): void {
     const now = isRemoved(job) ? undefined : job;
     this.jobs.update((page) => {
@@ -74,9 +84,7 @@ export class Cluster implements Follower {
     else this.known.set(job.id, { state: now.state, phase: now.phase });
     if (before?.phase !== now?.phase) this.recountActors.ask(); // they come and go with the phases
     if (now !== undefined && before?.state === now.state) return;
-    // What it was before is the head's to know. One count at a time, however many change.
-    if (this.jobs.loading.value) this.miscounted = true;
-    else void this.loadJobs();
+    this.recount(); // what it was before is the head's to know
   }
 }
 

@@ -145,6 +145,32 @@ describe('JobPage', () => {
     expect(asked).toBe(3);
   });
 
+  it('reads anew why it waits when the stream goes on, and nothing once it runs', async () => {
+    vi.useFakeTimers();
+    const asked: string[] = [];
+    let job = { id: 'a', state: 'PENDING', reason: 'waits for 8 slots' };
+    vi.stubGlobal('fetch', (path: string) => {
+      asked.push(path);
+      return Promise.resolve(new Response(JSON.stringify(path.endsWith('/a') ? job : {})));
+    });
+    const page = new JobPage('a', 500);
+    page.fresh();
+    await vi.advanceTimersByTimeAsync(0);
+    job = { ...job, reason: 'waits for 2 slots' };
+    asked.length = 0;
+    page.resumed();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(page.job.data.value?.reason).toBe('waits for 2 slots');
+    expect(asked).toEqual(['/api/v1/jobs/a']);
+    job = { ...job, state: 'RUNNING' };
+    page.record('job', job);
+    await vi.advanceTimersByTimeAsync(10_000);
+    asked.length = 0;
+    page.resumed();
+    await vi.advanceTimersByTimeAsync(10_000);
+    expect(asked).toEqual([]);
+  });
+
   it('watches the pace from the first step that it sees, anew after a restart', async () => {
     vi.useFakeTimers({ now: 1_000_000 });
     const told = (step: number, phase = 'training') => ({ id: 'a', state: 'RUNNING', phase, step }) as Job;

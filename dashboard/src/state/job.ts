@@ -51,7 +51,7 @@ export class JobPage implements Follower {
   private readonly followed = new Set<Metrics>();
   /** The newest record that came while the job was being read: the answer may be older. */
   private meanwhile: Job | null = null;
-  /** A thousand workers that start are a thousand events: they are one read, or one a second. */
+  /** A thousand workers that start are a thousand events, and streams may break often: one read, or one a second. */
   private readonly reread = new Pace(() => this.loadJob());
 
   constructor(
@@ -81,6 +81,10 @@ export class JobPage implements Follower {
     void this.loadEvents();
     void this.loadCheckpoints();
     for (const series of [this.metrics, ...this.followed]) void series.load();
+  }
+
+  resumed(): void {
+    if (this.job.data.value?.state === 'PENDING') this.reread.ask();
   }
 
   record(kind: string, data: unknown): void {

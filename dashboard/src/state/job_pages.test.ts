@@ -102,6 +102,20 @@ describe('JobPages', () => {
     expect(reads).toBe(1);
   });
 
+  it('reads anew why jobs wait when the stream goes on, if any of the page does', async () => {
+    const pages = await shown(all, 3);
+    pages.resumed();
+    expect(reads).toBe(1);
+    told(pages, job(2, 'PENDING'));
+    jobs = jobs.map((one) => (one.state === 'PENDING' ? { ...one, reason: 'waits for 2 slots' } : one));
+    pages.resumed();
+    await vi.advanceTimersByTimeAsync(0);
+    expect(pages.page.data.value?.jobs.map(({ reason }) => reason)).toEqual([null, 'waits for 2 slots', null]);
+    pages.resumed();
+    await vi.advanceTimersByTimeAsync(500);
+    expect(reads, 'a connection may break often').toBe(2);
+  });
+
   it('a record that comes while the page is read is newer than the answer', async () => {
     const pages = await shown(all, 3);
     onTheWay = () => pages.record('job_end', job(2, 'FAILED'));

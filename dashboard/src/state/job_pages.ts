@@ -34,6 +34,10 @@ export class JobPages implements Follower {
     void this.load();
   }
 
+  resumed(): void {
+    if (this.page.data.value?.jobs.some(({ state }) => state === 'PENDING')) this.reread.ask();
+  }
+
   record(kind: string, data: unknown): void {
     if (!isJobRecord(kind)) return;
     const record = data as JobRecord;
