@@ -78,7 +78,7 @@ def from_junit(text: str, programs: Path = GTEST_REPORTS) -> Tally:
 
 
 def from_vitest(text: str) -> Tally:
-    """vitest's JSON file. A test file that cannot be loaded has a status of its own and no tests."""
+    """vitest's JSON file. A test file that cannot be loaded, or fails in a hook, has a status of its own."""
     tally = Tally()
     for suite in json.loads(text)["testResults"]:
         file = Path(suite["name"]).name
@@ -91,7 +91,8 @@ def from_vitest(text: str) -> Tally:
             else:
                 tally.failed.append(name)
         if suite["status"] == "failed" and not any(c["status"] == "failed" for c in suite["assertionResults"]):
-            tally.failed.append(f"{file}: {suite.get('message', 'could not be loaded').strip().splitlines()[0]}")
+            message = (suite.get("message") or "").strip() or "failed outside its tests"
+            tally.failed.append(f"{file}: {message.splitlines()[0]}")
     return tally
 
 
@@ -116,7 +117,7 @@ def from_playwright(text: str) -> Tally:
     for suite in report["suites"]:
         walk(suite)
     for error in report.get("errors", []):
-        tally.failed.append("playwright: " + error.get("message", "error outside a test").splitlines()[0])
+        tally.failed.append("playwright: " + (error.get("message") or "error outside a test").splitlines()[0])
     return tally
 
 

@@ -57,13 +57,20 @@ class Reports(unittest.TestCase):
             {"name": "/cannot_load.test.ts", "status": "failed", "message": "no such import", "assertionResults": []},
         ]}))), (1, 2, 1))
 
+    def test_vitest_file_that_fails_in_a_hook(self):
+        for message in ({"message": ""}, {"message": " \n"}, {"message": None}, {}):
+            tally = from_vitest(json.dumps({"testResults": [
+                {"name": "/hook.test.ts", "status": "failed", **message,
+                 "assertionResults": [{"fullName": "x", "status": "passed"}]}]}))
+            self.assertEqual((tally.passed, tally.failed), (1, ["hook.test.ts: failed outside its tests"]))
+
     def test_playwright(self):
         def spec(status: str) -> dict:
             return {"file": "a.spec.ts", "title": status, "tests": [{"status": status, "projectName": ""}]}
 
         nested = {"specs": [spec("expected")], "suites": [{"specs": [spec("flaky"), spec("skipped")]}]}
-        report = {"suites": [nested], "errors": [{"message": "the server did not start"}]}
-        self.assertEqual(counts(from_playwright(json.dumps(report))), (1, 2, 1))
+        report = {"suites": [nested], "errors": [{"message": "the server did not start"}, {"message": ""}]}
+        self.assertEqual(counts(from_playwright(json.dumps(report))), (1, 3, 1))
 
 
 class Runners(unittest.TestCase):
