@@ -30,8 +30,20 @@ def is_free(port: int) -> bool:
             return False
 
 
+def parent(pid: int) -> int | None:
+    """Of a process of this machine; None if there is none of this id."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()  # a name may hold anything
+    except OSError:
+        return None
+    return int(fields[1])
+
+
 class Cluster:
-    """`weir up` in the background: a head and nodes of two slots each. Ends with the `with` block."""
+    """`weir up` in the background: a head and nodes of two slots each. Ends with the `with` block.
+
+    The folder may be another cluster's, as of a second `make run`: then ours refuses it, and nothing there is touched.
+    """
 
     def __init__(self, data_dir: Path, nodes: int):
         self.data_dir = data_dir
@@ -41,20 +53,21 @@ class Cluster:
         self.data_dir.mkdir(parents=True, exist_ok=True)
         self.log = self.data_dir / "up.log"
         endpoints = self.data_dir / "endpoints.json"
-        endpoints.unlink(missing_ok=True)
         command = [WEIR, "up", "--nodes", self.nodes, "--cpus-per-node", "2", "--data-dir", self.data_dir]
         command += ["--http", f"127.0.0.1:{8265 if is_free(8265) else 0}"]
         command += ["--listen", f"127.0.0.1:{6380 if is_free(6380) else 0}"]
-        with self.log.open("wb") as log:
+        with self.log.open("ab") as log:
+            self.log_start = log.tell()
             self.process = subprocess.Popen([str(c) for c in command], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                             start_new_session=True)  # Ctrl-C is for us; we stop it in order
 
         def published() -> dict | None:
             self.check()
             try:
-                return json.loads(endpoints.read_text())
+                found = json.loads(endpoints.read_text())
             except (OSError, ValueError):
                 return None
+            return found if parent(found["pid"]) == self.process.pid else None  # else it is from an earlier head
 
         try:
             found = poll(published, 60, lambda: f"the head does not start:\n{self.tail()}")
@@ -71,7 +84,9 @@ class Cluster:
         self.stop()
 
     def tail(self) -> str:
-        return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
+        with self.log.open("rb") as log:
+            log.seek(self.log_start)
+            return "\n".join(log.read().decode(errors="replace").splitlines()[-20:])
 
     def check(self) -> None:
         """Raises Broken if it has ended by itself."""
