@@ -41,6 +41,7 @@ TEST_F(StreamTest, LiveItemsOfTheTopicsAskedFor) {
   EXPECT_EQ(wire->until("\n\n"), job_event(2));
   EXPECT_EQ(wire->until("\n\n"), job_event(3));
   publish(0, StreamKind::job, "j1", "{\"transient\":1}");
+  EXPECT_EQ(wire->until("\n\n"), "event: job\ndata: {\"transient\":1}\n\n");
 }
 
 TEST_F(StreamTest, ResumesWithoutGapOrRepeat) {
