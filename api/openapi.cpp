@@ -14,7 +14,9 @@ using nlohmann::ordered_json;
 /// Adds the answers that do not come from an operation's own handler, so that any operation may give them.
 void add_common_responses(const std::string& method, ordered_json& operation) {
   static constexpr std::pair<const char*, const char*> common[] = {
-      {"405", "MethodNotAllowed"}, {"408", "RequestTimeout"}, {"413", "ContentTooLarge"}, {"500", "InternalError"}};
+      {"405", "MethodNotAllowed"}, {"408", "RequestTimeout"},     {"413", "ContentTooLarge"},
+      {"414", "TargetTooLong"},    {"417", "ExpectationFailed"},  {"500", "InternalError"},
+      {"501", "NotImplemented"},   {"505", "VersionNotSupported"}};
   auto& responses = operation.at("responses");
   const auto add = [&responses](const std::string& status, const std::string& name) {
     if (!responses.contains(status)) responses[status] = {{"$ref", "#/components/responses/" + name}};
