@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/errc.hpp"
+#include "base/utf8.hpp"
 
 namespace weir::api {
 namespace {
@@ -154,27 +155,6 @@ std::string percent_encode(std::string_view text) {
     }
   }
   return encoded;
-}
-
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const auto byte = [&](std::size_t k) -> unsigned {
-      return k < text.size() ? static_cast<unsigned char>(text[k]) : 0u;
-    };
-    const unsigned lead = byte(i);
-    const std::size_t length = lead < 0x80 ? 1 : lead >> 5 == 6 ? 2 : lead >> 4 == 14 ? 3 : lead >> 3 == 30 ? 4 : 0;
-    if (length == 0) return false;
-    std::uint32_t code = length == 1 ? lead : lead & (0x7fu >> length);
-    for (std::size_t k = 1; k < length; ++k) {
-      if (byte(i + k) >> 6 != 2) return false;
-      code = code << 6 | (byte(i + k) & 0x3f);
-    }
-    // Overlong forms, surrogates, and code points beyond Unicode.
-    static constexpr std::uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (code < least[length] || (code >= 0xd800 && code < 0xe000) || code > 0x10ffff) return false;
-    i += length;
-  }
-  return true;
 }
 
 }  // namespace weir::api

@@ -37,6 +37,4 @@ Result<std::string> percent_decode(std::string_view text);
 /// Percent-encodes everything but letters, digits and "-._~".
 std::string percent_encode(std::string_view text);
 
-bool is_utf8(std::string_view text);
-
 }  // namespace weir::api

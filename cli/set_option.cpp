@@ -3,10 +3,14 @@
 #include <algorithm>
 
 #include "base/errc.hpp"
+#include "base/utf8.hpp"
 
 namespace weir::cli {
 
 Result<void> apply_set(nlohmann::json& spec, const std::string& assignment) {
+  if (!is_utf8(assignment)) {
+    return Error{Errc::invalid_argument, "--set " + assignment + ": a job spec is JSON, and this is not UTF-8"};
+  }
   const std::size_t equals = assignment.find('=');
   if (equals == std::string::npos) {
     return Error{Errc::invalid_argument, "--set " + assignment + ": write it as PATH=VALUE, e.g. training.epochs=3"};

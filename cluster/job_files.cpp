@@ -9,6 +9,7 @@
 
 #include "base/errc.hpp"
 #include "base/io_error.hpp"
+#include "base/utf8.hpp"
 #include "cluster/data_dir.hpp"
 #include "protocol/checkpoint.hpp"
 
@@ -35,17 +36,6 @@ Result<void> make_parent(const std::filesystem::path& file) {
   std::filesystem::create_directories(file.parent_path(), error);
   if (error) return io_error("making " + file.parent_path().string(), error.value());
   return {};
-}
-
-/// The number of bytes at the end that begin a UTF-8 character without completing it.
-std::size_t unfinished_tail(std::string_view text) {
-  for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
-    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
-    if ((byte & 0xC0) == 0x80) continue;  // inside a character: look further back
-    const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : byte >= 0xC0 ? 2 : 1;
-    return length > back ? back : 0;
-  }
-  return 0;
 }
 
 }  // namespace

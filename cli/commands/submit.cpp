@@ -8,6 +8,7 @@
 
 #include "base/errc.hpp"
 #include "base/json_text.hpp"
+#include "base/utf8.hpp"
 #include "cli/api.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/console.hpp"
@@ -53,6 +54,7 @@ Result<nlohmann::json> read_spec(const std::string& file) {
 
 /// Sets checkpoint.resume_from to "ID" or "ID:STEP".
 Result<void> apply_resume(nlohmann::json& spec, const std::string& resume) {
+  if (!is_utf8(resume)) return Error{Errc::invalid_argument, "--resume " + resume + ": this is not UTF-8"};
   const std::size_t colon = resume.find(':');
   nlohmann::json from{{"job", resume.substr(0, colon)}, {"step", nullptr}};
   if (colon != std::string::npos) {

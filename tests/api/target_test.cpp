@@ -54,11 +54,5 @@ TEST(Target, EncodingAndDecodingAgree) {
   EXPECT_EQ(percent_decode(percent_encode(text)).value(), text);
 }
 
-TEST(Target, Utf8) {
-  EXPECT_TRUE(is_utf8("a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"));
-  for (const char* bad : {"\x80", "\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xff", "\xe2\x82"})
-    EXPECT_FALSE(is_utf8(bad));
-}
-
 }  // namespace
 }  // namespace weir::api

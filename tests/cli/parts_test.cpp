@@ -31,7 +31,8 @@ TEST(SetOption, ValuesHaveTheTypeTheyReadAs) {
 
 TEST(SetOption, RefusesWhatIsNoAssignment) {
   json spec = json::parse(R"({"name": "x"})");
-  for (const char* assignment : {"training.epochs", "=3", "a..b=1", ".a=1", "a.=1", "name.x=1"}) {
+  for (const char* assignment :
+       {"training.epochs", "=3", "a..b=1", ".a=1", "a.=1", "name.x=1", "name=\xff", "\xc3.a=1"}) {
     const auto set = apply_set(spec, assignment);
     ASSERT_FALSE(set) << assignment;
     EXPECT_EQ(set.error().code, Errc::invalid_argument);

@@ -106,6 +106,20 @@ TEST_F(Spec, WhatIsNoSpecIsNamed) {
   EXPECT_THAT(list.err, HasSubstr("is no JSON object"));
 }
 
+TEST_F(Spec, WhatIsNoTextIsRefusedBeforeTheHeadIsAsked) {
+  FakeHttp head([](const FakeRequest&) { return answer(201, job("PENDING")); });
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {"--set", "name=\xff"}, {"--set", "name=\xff", "--dry-run"}, {"--resume", "J\xff"}}) {
+    std::vector<std::string> command{"--json", "--address", head.address(), "submit", path_};
+    command.insert(command.end(), words.begin(), words.end());
+    const Outcome outcome = weir(command);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_THAT(outcome.err, HasSubstr("not UTF-8"));
+    EXPECT_EQ(nlohmann::json::parse(outcome.out)["error"]["kind"], "usage");
+  }
+  EXPECT_TRUE(head.requests().empty());
+}
+
 TEST_F(Spec, AnEmptyNameIsNotOneThatWasLeftOut) {
   for (const auto& words : std::vector<std::vector<std::string>>{{"submit", path_, "--resume", ""},
                                                                  {"job", "show", ""},

@@ -7,6 +7,7 @@
 #include "api/problem.hpp"
 #include "api/target.hpp"
 #include "base/ensure.hpp"
+#include "base/utf8.hpp"
 #include "protocol/job_spec.hpp"
 
 using namespace weir;
@@ -19,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (const auto target = api::parse_target(text)) {
     for (const auto& segment : target->segments) {
       ensure(segment != "." && segment != "..", "a path that climbs was accepted");
-      ensure(api::is_utf8(segment), "a segment is not text");
+      ensure(is_utf8(segment), "a segment is not text");
       ensure(api::percent_decode(api::percent_encode(segment)).value() == segment, "encoding loses something");
     }
   }
