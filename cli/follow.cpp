@@ -112,10 +112,15 @@ bool ended(const nlohmann::json& job) {
 int follow_job(const Api& api, const std::string& id, bool json) {
   Progress progress;
   ProgressLine line;
+  nlohmann::json last;  // the newest record of the job
+  const auto take = [&](nlohmann::json job) {
+    progress.take_job(job, steady_seconds());
+    last = std::move(job);
+  };
   const auto refresh = [&]() -> Result<void> {
     auto job = api.get(job_path(id));
     if (!job) return job.error();
-    progress.take_job(*job, steady_seconds());
+    take(std::move(*job));
     // A job that waits causes no events that would tell why.
     if (progress.waits()) line.show(progress.line(steady_seconds()), steady_seconds());
     return {};
@@ -130,7 +135,7 @@ int follow_job(const Api& api, const std::string& id, bool json) {
           if (auto done = refresh(); !done) return done.error();
         }
         const nlohmann::json data = data_of(event);
-        if (event.name == "job" || event.name == "job_end") progress.take_job(data, steady_seconds());
+        if (event.name == "job" || event.name == "job_end") take(data);
         if (event.name == "metrics") progress.take_metrics(data, steady_seconds());
         const bool is_end = text(data, "kind") == "job.state";  // which the verdict tells
         if (event.name == "event" && text(data, "severity") != "info" && !is_end) line.say(text(data, "message"));
@@ -149,10 +154,9 @@ int follow_job(const Api& api, const std::string& id, bool json) {
                            id);
   }
   if (!done) return complain_of_job(done.error(), id);
-  if (auto last = api.get(job_path(id)); last) {
-    progress.take_job(*last, steady_seconds());
-    if (json) print(*last);
-  }
+  // It may have a summary by now. If it cannot be read any more, what came with the end tells the outcome.
+  static_cast<void>(refresh());
+  if (json) print(last);
   say(progress.verdict());
   return progress.succeeded() ? ExitCode::ok : ExitCode::failed;
 }

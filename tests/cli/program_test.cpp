@@ -386,6 +386,19 @@ TEST_F(Spec, FollowingAJobThatFailsExitsWithOne) {
   EXPECT_THAT(outcome.err, HasSubstr("FAILED"));
 }
 
+TEST_F(Spec, AJobThatCannotBeReadAfterItsEndIsPrintedAsItEnded) {
+  bool ended = false;
+  FakeHttp head([&](const FakeRequest& request) {
+    if (request.line() == "POST /api/v1/jobs") return answer(201, job("PENDING"));
+    if (!request.has("GET /api/v1/stream")) return ended ? answer(503, "{}") : answer(200, job("RUNNING", 4));
+    ended = true;
+    return event_stream("id: 6\nevent: job_end\ndata: " + job("SUCCEEDED", 10) + "\n\n");
+  });
+  const Outcome outcome = weir({"--json", "--address", head.address(), "submit", path_, "--follow"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(nlohmann::json::parse(outcome.out, nullptr, false), nlohmann::json::parse(job("SUCCEEDED", 10)));
+}
+
 TEST_F(Spec, AFailureIsToldOnce) {
   const nlohmann::json event{{"severity", "error"}, {"kind", "job.state"}, {"message", "FAILED: out of memory"}};
   auto failed = nlohmann::json::parse(job("FAILED", 4));
