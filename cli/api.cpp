@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "base/errc.hpp"
 #include "cli/format.hpp"
@@ -22,6 +23,13 @@ Result<nlohmann::json> Api::read(const HttpAnswer& answer) const {
     return Error{Errc::unsupported, client_.address() + " answers, but not with JSON: is it a weir head?"};
   }
   return parsed;
+}
+
+Result<std::string> Api::body(const std::string& target) const {
+  auto answer = client_.request({.target = target});
+  if (!answer) return answer.error();
+  if (answer->status != 200) return answer_error(*answer, client_.address());
+  return std::move(answer->body);
 }
 
 Result<Api::Listing> Api::list(const std::string& path, const std::string& name, const std::string& query,

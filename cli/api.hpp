@@ -36,6 +36,9 @@ class Api {
   Result<Listing> list(const std::string& path, const std::string& name, const std::string& query = "",
                        std::size_t most = SIZE_MAX) const;
 
+  /// The body of what is no JSON, byte for byte.
+  Result<std::string> body(const std::string& target) const;
+
   /// Makes any request whose answer is JSON.
   Result<nlohmann::json> call(HttpCall call) const;
 

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/errc.hpp"
+#include "base/utf8.hpp"
 #include "cli/console.hpp"
 #include "cli/exit_code.hpp"
 #include "cli/format.hpp"
@@ -25,9 +26,10 @@ class LogPrinter {
   LogPrinter(const Api& api, std::string id, int worker, bool json)
       : api_(api), id_(std::move(id)), only_(worker), json_(json) {}
 
-  /// Prints the new output of every process.
-  Result<void> catch_up() {
-    if (only_ >= 0) return catch_up(static_cast<std::uint64_t>(only_));
+  /// Prints the new output of every process. Unless it is `whole`, a character that is cut at the end of a log of a job
+  /// that goes on is left for the next time.
+  Result<void> catch_up(bool whole) {
+    if (only_ >= 0) return catch_up(static_cast<std::uint64_t>(only_), whole);
     auto job = api_.get(job_path(id_));
     if (!job) return job.error();
     const auto groups = protocol::read_groups(member(*job, "spec"));
@@ -35,35 +37,21 @@ class LogPrinter {
     prefixed_ = protocol::members_of(*groups) > 1;
     auto sizes = api_.get(job_path(id_) + "/logs?limit=1");  // every answer has the sizes of all
     if (!sizes) return sizes.error();
+    whole = whole || member(*sizes, "complete") == true;
     for (const auto& printed : member(*sizes, "workers")) {
-      const auto worker = static_cast<std::uint64_t>(number(printed, "worker"));
-      if (static_cast<std::uint64_t>(number(printed, "size")) == offsets_[worker]) continue;
-      if (auto done = catch_up(worker); !done) return done;
+      if (auto done = print_until(size_of(printed), static_cast<std::uint64_t>(number(printed, "worker")), whole);
+          !done)
+        return done;
     }
     return {};
   }
 
-  Result<void> catch_up(std::uint64_t worker) {
+  /// The same for one process.
+  Result<void> catch_up(std::uint64_t worker, bool whole) {
     if (only_ >= 0 && worker != static_cast<std::uint64_t>(only_)) return {};
-    std::uint64_t& offset = offsets_[worker];
-    while (true) {
-      auto piece = api_.get(job_path(id_) + "/logs?worker=" + std::to_string(worker) +
-                            "&offset=" + std::to_string(offset) + "&limit=" + std::to_string(log_piece_bytes));
-      if (!piece) return piece.error();
-      const auto next = static_cast<std::uint64_t>(number(*piece, "next_offset"));
-      if (next < offset) {  // the head's file was shortened: what is there now is new
-        offset = 0;
-        continue;
-      }
-      if (next == offset) return {};
-      if (json_) {
-        print_line({{"job", id_}, {"worker", worker}, {"offset", offset}, {"text", text(*piece, "text")}});
-      } else {
-        write(worker, text(*piece, "text"));
-      }
-      if (!output_is_open()) return unwritable();
-      offset = next;
-    }
+    auto log = api_.get(job_path(id_) + "/logs?worker=" + std::to_string(worker) + "&limit=1");
+    if (!log) return log.error();
+    return print_until(size_of(*log), worker, whole || member(*log, "complete") == true);
   }
 
   /// Ends lines that have no line end yet.
@@ -75,6 +63,35 @@ class LogPrinter {
   }
 
  private:
+  static std::uint64_t size_of(const nlohmann::json& log) { return static_cast<std::uint64_t>(number(log, "size")); }
+
+  /// Prints the output of a process up to its byte `size`, or a little more. It is asked for as text: as JSON the head
+  /// could not send bytes that are not UTF-8.
+  Result<void> print_until(std::uint64_t size, std::uint64_t worker, bool whole) {
+    std::uint64_t& offset = offsets_[worker];
+    if (size < offset) offset = 0;  // the head's file was shortened: what is there now is new
+    while (offset < size) {
+      auto piece = api_.body(job_path(id_) + "/logs?worker=" + std::to_string(worker) + "&format=text&offset=" +
+                             std::to_string(offset) + "&limit=" + std::to_string(log_piece_bytes));
+      if (!piece) return piece.error();
+      if (piece->empty()) return {};  // shortened meanwhile, which the next look finds
+      const bool at_end = offset + piece->size() >= size;
+      if (const auto tail = unfinished_tail(*piece); tail > 0 && !(at_end && whole)) {
+        if (tail == piece->size() && at_end) return {};
+        if (tail < piece->size()) piece->resize(piece->size() - tail);
+      }
+      if (json_) {
+        print_line({{"job", id_}, {"worker", worker}, {"offset", offset}, {"text", *piece}});
+      } else {
+        write(worker, *piece);
+      }
+      if (!output_is_open()) return unwritable();
+      offset += piece->size();
+      if (at_end) return {};
+    }
+    return {};
+  }
+
   void write(std::uint64_t worker, const std::string& text) {
     if (!prefixed_) {
       pass_on(text);
@@ -163,7 +180,7 @@ int follow_job(const Api& api, const std::string& id, bool json) {
 
 int show_logs(const Api& api, const std::string& id, int worker, bool json) {
   LogPrinter printer(api, id, worker, json);
-  auto done = printer.catch_up();
+  auto done = printer.catch_up(!json);
   printer.finish();
   if (!output_is_open()) return ExitCode::ok;  // unless something is lost, which the program tells
   return done ? int{ExitCode::ok} : complain(done.error());
@@ -177,7 +194,7 @@ int follow_logs(const Api& api, const std::string& id, int worker, bool json) {
     auto job = api.get(job_path(id));
     if (!job) return job.error();
     over = ended(*job);
-    return printer.catch_up();
+    return printer.catch_up(over);
   };
   const HttpClient::StreamHandlers handlers{
       .opened = look,
@@ -189,9 +206,9 @@ int follow_logs(const Api& api, const std::string& id, int worker, bool json) {
         over = event.name == "job_end" || (event.name == "job" && ended(data));
         Result<void> read;
         if (over || event.name == "reset") {
-          read = printer.catch_up();
+          read = printer.catch_up(over);
         } else if (event.name == "log") {
-          read = printer.catch_up(static_cast<std::uint64_t>(number(data, "worker")));
+          read = printer.catch_up(static_cast<std::uint64_t>(number(data, "worker")), false);
         }
         if (!read) return read.error();
         return !over;

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/fake_http.hpp"
+#include "tests/cli/fake_logs.hpp"
 #include "tests/cli/run_weir.hpp"
 
 namespace weir::cli {
@@ -173,50 +174,6 @@ TEST_F(Commands, JobStopAndDelete) {
             (json{{"deleted", "J1"}}));
   EXPECT_THAT(lines_of(head), ElementsAre("POST /api/v1/jobs/J%2F1/stop", "POST /api/v1/jobs/J1/stop",
                                           "DELETE /api/v1/jobs/J1", "DELETE /api/v1/jobs/J1"));
-}
-
-TEST_F(Commands, JobLogsAsJsonAreLines) {
-  FakeHttp head([](const FakeRequest& request) {
-    if (request.has("/logs?worker=0&offset=0")) return answer(200, R"({"next_offset": 4, "text": "one\n"})");
-    if (request.has("/logs?worker=0&offset=4")) return answer(200, R"({"next_offset": 6, "text": "tw"})");
-    if (request.has("/logs?worker=0")) return answer(200, R"({"next_offset": 6, "text": ""})");
-    if (request.has("/logs?limit=1")) return answer(200, R"({"workers": [{"worker": 0, "size": 6}]})");
-    return answer(200, job("SUCCEEDED", 10));
-  });
-  const Outcome outcome = weir({"--address", head.address(), "--json", "job", "logs", "J1"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out,
-            "{\"job\":\"J1\",\"offset\":0,\"text\":\"one\\n\",\"worker\":0}\n"
-            "{\"job\":\"J1\",\"offset\":4,\"text\":\"tw\",\"worker\":0}\n");
-  EXPECT_EQ(weir({"--address", head.address(), "--json", "job", "logs", "J1", "--follow"}).out, outcome.out);
-}
-
-/// A head with a job that prints "one" and then "two" into a log that somebody empties in between.
-struct ShortenedLog {
-  bool emptied = false;
-  FakeHttp head{[this](const FakeRequest& request) {
-    if (request.has("GET /api/v1/stream")) {
-      emptied = true;
-      return event_stream("event: log\ndata: {\"worker\": 0}\n\nevent: job_end\ndata: " + job("SUCCEEDED", 10) +
-                          "\n\n");
-    }
-    const std::string now = emptied ? "two\n" : "one and more\n";
-    if (request.has("/logs?limit=1"))
-      return answer(200, json{{"workers", json::array({{{"worker", 0}, {"size", now.size()}}})}}.dump());
-    if (request.has("/logs?worker=0&offset=0&"))
-      return answer(200, json{{"next_offset", now.size()}, {"text", now}}.dump());
-    if (request.has("/logs?worker=0")) return answer(200, json{{"next_offset", now.size()}, {"text", ""}}.dump());
-    return answer(200, job(emptied ? "SUCCEEDED" : "RUNNING", 4));
-  }};
-};
-
-TEST_F(Commands, AShortenedLogIsFollowedFromItsBeginning) {
-  ShortenedLog one;
-  const Outcome of_one = weir({"--address", one.head.address(), "job", "logs", "J1", "--worker", "0", "-f"});
-  EXPECT_EQ(of_one.code, 0) << of_one.err;
-  EXPECT_EQ(of_one.out, "one and more\ntwo\n");
-  ShortenedLog all;
-  EXPECT_EQ(weir({"--address", all.head.address(), "job", "logs", "J1", "-f"}).out, "[0] one and more\n[0] two\n");
 }
 
 TEST_F(Commands, ErrorsUnderJsonAreJson) {
@@ -470,9 +427,7 @@ TEST_F(Commands, ATerminalIsSentNothingThatItObeys) {
       "31m\rb";
   const json hostile = {{"jobs", {{{"id", "J1"}, {"name", evil + "\n"}, {"state", "RUNNING"}}}}, {"next", nullptr}};
   FakeHttp head([&](const FakeRequest& request) {
-    if (request.has("/logs?worker=0&offset=0"))
-      return answer(200, json{{"next_offset", 9}, {"text", evil + "\n"}}.dump());
-    if (request.has("/logs?")) return answer(200, R"({"next_offset": 9, "text": ""})");
+    if (request.has("/logs?")) return log_answer(request, {{0, evil + "\n"}}, true);
     if (request.has("/metrics?")) return answer(200, "name\n" + evil + "\n", "text/csv");
     if (request.has("GET /api/v1/jobs?")) return answer(200, hostile.dump());
     return answer(404, json{{"detail", "no " + evil}}.dump());

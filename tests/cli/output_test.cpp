@@ -6,6 +6,7 @@
 #include <functional>
 #include <iostream>
 
+#include "tests/cli/fake_logs.hpp"
 #include "tests/cli/run_weir.hpp"
 
 namespace weir::cli {
@@ -79,11 +80,7 @@ struct EndlessJob {
   bool quiet = false;
   FakeHttp head{[this](const FakeRequest& request) {
     if (request.has("GET /api/v1/stream")) return event_stream("event: job\ndata: {\"state\": \"RUNNING\"}\n\n");
-    if (request.has("/logs?limit=1")) {
-      return answer(200, std::string(R"({"workers": [{"worker": 0, "size": )") + (quiet ? "0}]}" : "4}]}"));
-    }
-    if (request.has("/logs?worker=0&offset=0&")) return answer(200, R"({"next_offset": 4, "text": "one\n"})");
-    if (request.has("/logs?worker=0")) return answer(200, R"({"next_offset": 4, "text": ""})");
+    if (request.has("/logs?")) return log_answer(request, {{0, quiet ? "" : "one\n"}}, false);
     return answer(200, job("RUNNING", 4));
   }};
 };

@@ -495,23 +495,6 @@ TEST(Program, AJobThatWasRestartedShowsHowOften) {
   EXPECT_THAT(weir_at(answer(200, job("RUNNING", 4)), {"job", "show", "J1"}).out, Not(HasSubstr("restarts")));
 }
 
-TEST(Program, LogsAreReadPieceByPieceAndMarkedWithTheirWorker) {
-  FakeHttp head([](const FakeRequest& request) {
-    if (request.has("/logs?worker=0&offset=0")) return answer(200, R"({"next_offset": 4, "text": "one\n"})");
-    if (request.has("/logs?worker=0&offset=4")) return answer(200, R"({"next_offset": 9, "text": "twoXY"})");
-    if (request.has("/logs?worker=0&offset=9")) return answer(200, R"({"next_offset": 9, "text": ""})");
-    if (request.has("/logs?worker=2&offset=0")) return answer(200, R"({"next_offset": 4, "text": "two\n"})");
-    if (request.has("/logs?worker=2")) return answer(200, R"({"next_offset": 4, "text": ""})");
-    // The job has two workers and a server, and one worker has printed nothing.
-    if (request.has("/logs?limit=1"))
-      return answer(200, R"({"workers": [{"worker": 0, "size": 9}, {"worker": 2, "size": 4}]})");
-    return answer(200, job("SUCCEEDED", 10));
-  });
-  const Outcome outcome = weir({"--address", head.address(), "job", "logs", "J1"});
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, "[0] one\n[2] two\n[0] twoXY\n") << "a line without an end waits for one";
-}
-
 TEST(Program, ListsOfActorsAndNodesFollowTheCursor) {
   FakeHttp head([](const FakeRequest& request) {
     const std::string list = request.has("/actors?") ? "actors" : "nodes";
