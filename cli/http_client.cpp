@@ -46,30 +46,26 @@ Request make_request(Verb verb, const std::string& target, const Place& place, c
   return request;
 }
 
-struct Exchanged {
-  Result<HttpAnswer> answer;
-  bool sent = false;  ///< the head may have received the request
-};
-
-net::awaitable<Exchanged> exchange(Place place, net::ssl::context* tls, Request request,
-                                   std::chrono::milliseconds deadline) {
+/// `sent` becomes true once the head may have received the request.
+net::awaitable<Result<HttpAnswer>> exchange(Place place, net::ssl::context* tls, Request request,
+                                            std::chrono::milliseconds deadline, bool& sent) {
   HttpStream stream(co_await net::this_coro::executor, tls);
   const auto limit = std::min<std::chrono::milliseconds>(deadline, connect_deadline);
-  if (auto connected = co_await stream.connect(place, limit); !connected) co_return Exchanged{connected.error()};
+  if (auto connected = co_await stream.connect(place, limit); !connected) co_return connected.error();
   request.set(http::field::connection, "close");
   request.prepare_payload();
   stream.expires_after(deadline);
+  sent = true;
   auto [write_code, written] = co_await http::async_write(stream, request, nothrow);
   // A head that refuses a body may answer before it has read it: the answer counts more than the failed write.
   beast::flat_buffer buffer;
   http::response_parser<http::string_body> parser;
   parser.body_limit(answer_bytes_max);
   auto [read_code, read] = co_await http::async_read(stream, buffer, parser, nothrow);
-  if (read_code) co_return Exchanged{network_error(write_code ? write_code : read_code, place), true};
+  if (read_code) co_return network_error(write_code ? write_code : read_code, place);
   auto message = parser.release();
-  co_return Exchanged{
-      HttpAnswer{message.result_int(), std::string(message[http::field::content_type]), std::move(message.body())},
-      true};
+  co_return HttpAnswer{message.result_int(), std::string(message[http::field::content_type]),
+                       std::move(message.body())};
 }
 
 /// An answer of any length, read piece by piece.
@@ -127,6 +123,8 @@ class LongAnswer {
   http::response_parser<http::buffer_body> parser_;
 };
 
+Error interruption() { return {Errc::cancelled, "interrupted"}; }
+
 using Write = std::function<Result<void>(std::string_view)>;
 
 net::awaitable<Result<void>> receive(Place place, net::ssl::context* tls, Request request, const Write& write) {
@@ -178,7 +176,7 @@ class StreamReader {
   }
 
   void interrupt() {
-    result_ = Error{Errc::cancelled, "interrupted"};
+    result_ = interruption();
     io_.stop();
   }
 
@@ -243,14 +241,21 @@ void rethrow(std::exception_ptr failure) {
   if (failure) std::rethrow_exception(failure);
 }
 
-/// Runs a task to its end on a loop of its own.
+/// Runs a task to its end on a loop of its own. SIGINT ends it instead of the process: then the result is cancelled.
 template <class T>
-T run(net::awaitable<T> task) {
+Result<T> run(net::awaitable<Result<T>> task) {
   net::io_context io{1};
-  std::optional<T> result;
-  net::co_spawn(io, std::move(task), [&result](std::exception_ptr failure, T outcome) {
+  std::optional<Result<T>> result;
+  net::signal_set signals(io, SIGINT);
+  signals.async_wait([&](boost::system::error_code stopped, int) {
+    if (stopped) return;
+    if (!result) result.emplace(interruption());
+    io.stop();
+  });
+  net::co_spawn(io, std::move(task), [&](std::exception_ptr failure, Result<T> outcome) {
     rethrow(failure);
-    result.emplace(std::move(outcome));
+    if (!result) result.emplace(std::move(outcome));
+    io.stop();
   });
   io.run();
   return std::move(*result);
@@ -286,12 +291,14 @@ Result<HttpAnswer> HttpClient::request(HttpCall call) const {
     request.set(http::field::content_type, "application/json");
     request.body() = std::move(*call.body);
   }
-  Exchanged outcome = run(exchange(way->place, way->tls(), request, call.deadline));
-  if (!outcome.answer && outcome.sent && call.again) {
-    call.again(outcome.answer.error());
-    outcome = run(exchange(way->place, way->tls(), std::move(request), call.deadline));
+  bool sent = false;
+  auto answer = run(exchange(way->place, way->tls(), request, call.deadline, sent));
+  if (!answer && sent && call.again && answer.error().code != Errc::cancelled) {
+    call.again(answer.error());
+    answer = run(exchange(way->place, way->tls(), std::move(request), call.deadline, sent));
   }
-  return outcome.answer;
+  if (!answer && call.sent) *call.sent = sent;
+  return answer;
 }
 
 Result<void> HttpClient::download(const std::string& target, const Write& write) const {

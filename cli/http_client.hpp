@@ -26,6 +26,7 @@ struct HttpCall {
   /// Set for a request that may be made twice: called with the reason why the first answer did not come, before the
   /// request is repeated.
   std::function<void(const Error&)> again = nullptr;
+  bool* sent = nullptr;  ///< if there is no answer, set to whether the head may have received the request
 };
 
 struct HttpAnswer {
@@ -35,6 +36,7 @@ struct HttpAnswer {
 };
 
 /// A small HTTP/1.1 client for the head's API. Blocking; each request has a connection of its own.
+/// While a request is made, SIGINT ends it instead of the process.
 class HttpClient {
  public:
   /// `address` is HOST:PORT, with or without "http://" before it, or https://HOST[:PORT]; see Place. `token` may be
@@ -48,7 +50,7 @@ class HttpClient {
   /// within the call's deadline if that is shorter, is given up.
   /// Fails with: invalid_argument (address), peer_lost (the connection was not accepted, or broke), deadline_exceeded
   /// (it was accepted, but no answer came), unauthenticated (the server does not prove to be that host), io (`cacert`
-  /// cannot be read).
+  /// cannot be read), cancelled (SIGINT).
   Result<HttpAnswer> request(HttpCall call) const;
 
   /// Gets a body of any size and passes it to `write` part by part. An incomplete body is an error.
@@ -68,7 +70,7 @@ class HttpClient {
   /// Reads a stream of server-sent events until a handler stops it or fails. After a break it reconnects and continues
   /// where it stopped (Last-Event-ID), and gives up after `patience` without success. Once the stream was open, a head
   /// that cannot answer now and a handler that fails with peer_lost, deadline_exceeded or exhausted are such breaks,
-  /// too. While it runs, SIGINT ends it instead of the process.
+  /// too.
   /// Fails with: cancelled (SIGINT), peer_lost, deadline_exceeded, the error for an answer other than 200 (see
   /// answer_error), and the errors of handlers.
   Result<void> stream(const std::string& target, const StreamHandlers& handlers,

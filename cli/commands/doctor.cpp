@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "base/errc.hpp"
 #include "cli/api.hpp"
 #include "cli/commands/commands.hpp"
 #include "cli/console.hpp"
@@ -60,18 +61,25 @@ void check_data_dir(const Settings& settings, Findings& findings) {
   }
 }
 
-void check_head(const Settings& settings, Findings& findings) {
+/// Fails with: cancelled (SIGINT).
+Result<void> check_head(const Settings& settings, Findings& findings) {
   const Api api(settings);
   const std::string address = api.client().address();
   auto answer = api.client().request({.target = "/api/v1/version"});
   if (answer) {
     auto version = api.read(*answer);
-    if (version) return findings.good("head", "weir " + text(*version, "version") + " at " + address);
-    return findings.bad("head", "answers at " + address + ", but: " + version.error().context, "");
+    if (version) {
+      findings.good("head", "weir " + text(*version, "version") + " at " + address);
+    } else {
+      findings.bad("head", "answers at " + address + ", but: " + version.error().context, "");
+    }
+    return {};
   }
-  if (exit_code(answer.error()) != ExitCode::unreachable) return findings.bad("head", answer.error().context, "");
-  if (!settings.address.empty()) {
-    return findings.bad("head", answer.error().context, "check --address or WEIR_ADDRESS, which names it");
+  if (answer.error().code == Errc::cancelled) return answer.error();
+  if (exit_code(answer.error()) != ExitCode::unreachable || !settings.address.empty()) {
+    const bool named = exit_code(answer.error()) == ExitCode::unreachable;
+    findings.bad("head", answer.error().context, named ? "check --address or WEIR_ADDRESS, which names it" : "");
+    return {};
   }
   findings.note("head", "none at " + address, "start one with `weir up`");
   for (const std::uint16_t port : {std::uint16_t{6380}, std::uint16_t{8265}}) {
@@ -87,6 +95,7 @@ void check_head(const Settings& settings, Findings& findings) {
       findings.good(what, "free");
     }
   }
+  return {};
 }
 
 bool can_run(const fs::path& program) {
@@ -137,7 +146,7 @@ int doctor(const Settings& settings, const Options& options) {
   findings.good("cores", std::to_string(std::thread::hardware_concurrency()));
   check_descriptors(findings);
   check_data_dir(settings, findings);
-  check_head(settings, findings);
+  if (auto checked = check_head(settings, findings); !checked) return complain(checked.error());
   check_worker(worker, findings);
   check_gpus(can_run(worker) ? worker.string() : "", findings);
   check_datasets(findings);

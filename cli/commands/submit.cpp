@@ -122,12 +122,9 @@ Result<nlohmann::json> post_job(const Api& api, const nlohmann::json& spec, cons
                        .target = "/api/v1/jobs",
                        .body = spec.dump(),
                        .headers = {{"Idempotency-Key", key}},
-                       .again = [&](const Error& error) {
-                         received = true;
-                         say(error.context + "; asking again");
-                       }});
-  const bool no_answer = !job && (job.error().code == Errc::peer_lost || job.error().code == Errc::deadline_exceeded);
-  if (!no_answer || !received) return job;
+                       .again = [](const Error& error) { say(error.context + "; asking again"); },
+                       .sent = &received});
+  if (job || !received) return job;
   return Error{job.error().code, job.error().context +
                                      "\n  It may have received the job. The same command with "
                                      "--idempotency-key " +

@@ -10,8 +10,8 @@
 
 namespace weir::cli::testing {
 
-/// What a head answers to `request`, one for /logs, when the processes have printed `logs`: as JSON with what is no text
-/// replaced, and not cut inside a character unless there is nothing else, or as text byte for byte.
+/// What a head answers to `request`, one for /logs, when the processes have printed `logs`: as JSON with what is no
+/// text replaced, and not cut inside a character unless there is nothing else, or as text byte for byte.
 inline std::string log_answer(const FakeRequest& request, const std::map<unsigned, std::string>& logs, bool complete) {
   const std::string line = request.line();
   const auto asked = [&](const std::string& name, std::size_t otherwise) {
