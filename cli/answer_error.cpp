@@ -67,7 +67,7 @@ Error answer_error(const HttpAnswer& answer, const std::string& address) {
   if (answer.status == 401) {
     what +=
         "\n  give the head's token with --token or WEIR_TOKEN, or its data directory with --data-dir (the token in a "
-        "data directory is sent only to the head that wrote it)";
+        "data directory is sent only to the head that wrote it, while that runs)";
   }
   if (answer.status >= 500 && problem.is_object()) {
     if (const std::string id = text_of(problem, "request_id"); !id.empty()) what += "\n  request " + id;

@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "cluster/data_dir.hpp"
+
 namespace weir::cli {
 namespace {
 
@@ -73,8 +75,10 @@ std::string head_token(const Settings& settings) {
 }
 
 std::string token_for_head(const Settings& settings) {
+  if (!settings.token.empty()) return settings.token;
   const bool own = settings.address.empty() || same_head(settings.address, own_head(settings));
-  return own || !settings.token.empty() ? head_token(settings) : "";
+  // Once the head has ended, its port may be another program's.
+  return own && cluster::DataDir::is_held(settings.data_dir).value_or(true) ? head_token(settings) : "";
 }
 
 std::filesystem::path own_program() {

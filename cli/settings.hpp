@@ -25,8 +25,9 @@ std::string head_address(const Settings& settings);
 std::string head_token(const Settings& settings);
 
 /// The token to send to head_address(): the one that was given, wherever that is; else that of the data directory, but
-/// only to the head that wrote it, which is at the address recorded beside it (127.0.0.1:8265 if there is none). Else
-/// "", and the head will answer that it needs one: this machine's token must not be sent to other servers.
+/// only to the head that wrote it, while that runs: it is at the address recorded beside it (127.0.0.1:8265 if there is
+/// none). Else "", and the head will answer that it needs one: this machine's token must not be sent to other servers,
+/// nor to what listens on the port of a head that has ended.
 std::string token_for_head(const Settings& settings);
 
 /// The path of the `weir-worker` program: beside this one, else "".

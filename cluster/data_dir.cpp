@@ -40,6 +40,14 @@ Result<std::string> read_some(int fd, std::size_t limit, const std::string& what
   return text;
 }
 
+/// A lock of the open file description, as flock() makes them: it ends when the last descriptor of it is closed.
+struct flock whole_file(short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
 }  // namespace
 
 Result<void> write_file_atomically(const std::filesystem::path& file, std::string_view text, unsigned mode) {
@@ -67,6 +75,14 @@ Result<void> write_file_atomically(const std::filesystem::path& file, std::span<
   return {};
 }
 
+std::optional<bool> DataDir::is_held(const std::filesystem::path& path) {
+  const Descriptor fd(::open((path / "lock").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!fd && errno == ENOENT) return false;
+  struct flock found = whole_file(F_RDLCK);
+  if (!fd || ::fcntl(*fd, F_OFD_GETLK, &found) != 0) return std::nullopt;
+  return found.l_type != F_UNLCK;
+}
+
 Result<DataDir> DataDir::open(std::filesystem::path path) {
   std::error_code error;
   path = std::filesystem::absolute(path, error);
@@ -83,6 +99,10 @@ Result<DataDir> DataDir::open(std::filesystem::path path) {
     return Error{Errc::conflict, "another head (process " + (holder ? *holder : std::string("?")) + ") uses " +
                                      path.string() + "; stop it or choose another --data-dir"};
   }
+  // flock() can only be tried, and a command that tried would keep a head from starting meanwhile. This second lock can
+  // be asked for, see is_held(). Where the file system has no such locks, nobody learns of it.
+  struct flock held = whole_file(F_WRLCK);
+  static_cast<void>(::fcntl(*fd, F_OFD_SETLK, &held));
   // On a full disk this fails. It is only for the message above.
   const std::string pid = std::to_string(::getpid());
   const bool told = ::ftruncate(*fd, 0) == 0 && write_all(*fd, std::as_bytes(std::span(pid)), lock.string());

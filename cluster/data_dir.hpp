@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,6 +22,10 @@ class DataDir {
   /// files are made with determines whether others may read them. Fails with: io (cannot be created or opened),
   /// conflict (another head uses it; the text has its process id).
   static Result<DataDir> open(std::filesystem::path path);
+
+  /// Whether a head holds the data directory `path` at this moment; nothing if that cannot be seen, as of another
+  /// user's. Takes no lock, and makes no file.
+  static std::optional<bool> is_held(const std::filesystem::path& path);
 
   DataDir(DataDir&& other) noexcept;
   DataDir& operator=(DataDir&& other) noexcept;

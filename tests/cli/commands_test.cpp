@@ -8,6 +8,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "cluster/data_dir.hpp"
 #include "tests/cli/fake_http.hpp"
 #include "tests/cli/fake_logs.hpp"
 #include "tests/cli/run_weir.hpp"
@@ -262,6 +263,8 @@ TEST_F(Commands, TheTokenOfADataDirectoryGoesToItsHeadOnly) {
   FakeHttp other([](const FakeRequest&) { return answer(200, R"({"jobs": [], "next": null})"); });
   const std::string port = other.address().substr(other.address().rfind(':'));
   write("token", "ours\n");
+  const auto held = cluster::DataDir::open(dir_);
+  ASSERT_TRUE(held) << held.error().message();
   const auto sent = [&](const std::string& recorded, std::vector<std::string> words) {
     write("endpoints.json", json{{"http", recorded}}.dump());
     words.insert(words.begin(), {"--data-dir", dir_, "job", "list"});
@@ -280,6 +283,30 @@ TEST_F(Commands, TheTokenOfADataDirectoryGoesToItsHeadOnly) {
   fs::remove(file("endpoints.json"));
   EXPECT_EQ(weir({"--data-dir", dir_, "--address", other.address(), "job", "list"}).code, 0);
   EXPECT_THAT(other.requests().back().head, Not(HasSubstr("Authorization"))) << "not where heads listen by default";
+}
+
+TEST_F(Commands, TheTokenOfADataDirectoryGoesToNobodyWhenItsHeadHasEnded) {
+  FakeHttp other([](const FakeRequest&) { return answer(401, "{}"); });  // it has the port by now
+  write("token", "ours\n");
+  write("endpoints.json", json{{"http", other.address()}}.dump());
+  const auto sent = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words{"--data-dir", dir_, "job", "list"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = weir(words);
+    EXPECT_EQ(outcome.code, 4);
+    EXPECT_THAT(outcome.err, HasSubstr("sent only to the head that wrote it, while that runs"));
+    return other.requests().back().has("Authorization: Bearer ");
+  };
+  EXPECT_FALSE(sent({})) << "no head has locked the directory";
+  EXPECT_FALSE(fs::exists(file("lock"))) << "nor does a command";
+  { ASSERT_TRUE(cluster::DataDir::open(dir_)); }
+  EXPECT_TRUE(fs::exists(file("lock")));
+  EXPECT_FALSE(sent({})) << "its head has ended";
+  EXPECT_FALSE(sent({"--address", other.address()}));
+  EXPECT_TRUE(sent({"--token", "ours"})) << "told to";
+  const auto held = cluster::DataDir::open(dir_);
+  ASSERT_TRUE(held) << held.error().message();
+  EXPECT_TRUE(sent({})) << "it is there again";
 }
 
 /// What the doctor has found out about one thing.

@@ -29,6 +29,18 @@ TEST(DataDir, IsHeldByOneHeadOnly) {
   EXPECT_TRUE(DataDir::open(dir.path() / "data"));
 }
 
+TEST(DataDir, TellsWhetherAHeadHoldsIt) {
+  TemporaryDir dir;
+  EXPECT_EQ(DataDir::is_held(dir.path()), false);
+  EXPECT_FALSE(std::filesystem::exists(dir.path() / "lock"));
+  {
+    const auto head = DataDir::open(dir.path());
+    ASSERT_TRUE(head) << head.error().message();
+    EXPECT_EQ(DataDir::is_held(dir.path()), true);
+  }
+  EXPECT_EQ(DataDir::is_held(dir.path()), false);
+}
+
 TEST(DataDir, IsHeldThoughNothingCanBeWrittenToIt) {
   TemporaryDir dir;
   const LimitedFiles none(0);
