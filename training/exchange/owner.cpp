@@ -84,8 +84,10 @@ Result<void> Owner::take(std::size_t piece, BytesView payload, const Round& roun
 void Owner::hand_over(std::size_t piece, compressors::Memory& memory, const Round& round) {
   Work& work = works_[piece];
   if (!work.owes) return;
+  const std::uint64_t first = work.piece->first_entry;
+  if (!memory.add_unsent(round, first, {})) return;  // it has no place for them: they need not be made
   const at::Tensor share = work.mean.tensor.mul(static_cast<double>(round.world));
-  if (!memory.add_unsent(round, work.piece->first_entry, compressors::flat(share))) return;
+  if (!memory.add_unsent(round, first, compressors::flat(share))) return;
   work.mean.tensor.zero_();
   work.owes = false;
 }
