@@ -57,7 +57,7 @@ class FakeMetricReader final : public cluster::MetricReader {
 class FakeSubscription final : public cluster::Subscription {
  public:
   FakeSubscription(FakeHead& head, cluster::Topics topics, std::uint64_t place)
-      : head_(head), topics_(std::move(topics)), place_(place) {}
+      : head_(head), topics_(std::move(topics)), place_(place), seen_(head.items_.size()) {}
 
   net::awaitable<Result<Batch>> next(std::chrono::milliseconds patience) override {
     const auto deadline = std::chrono::steady_clock::now() + patience;
@@ -87,9 +87,12 @@ class FakeSubscription final : public cluster::Subscription {
       batch.reset = true;
       place_ = head_.oldest_kept;
     }
-    for (const auto& item : head_.items_) {
-      if (item.sequence <= place_ || batch.items.size() == 256) continue;
-      place_ = item.sequence;
+    for (std::size_t i = 0; i < head_.items_.size() && batch.items.size() < 256; ++i) {
+      const auto& item = head_.items_[i];
+      const bool has_place = item.sequence > 0;
+      if (has_place ? item.sequence <= place_ : i < seen_) continue;
+      if (has_place) place_ = item.sequence;
+      seen_ = std::max(seen_, i + 1);
       if (topics_.match(item.kind, item.job_id)) batch.items.push_back(item);
     }
     batch.sequence = place_;
@@ -99,6 +102,7 @@ class FakeSubscription final : public cluster::Subscription {
   FakeHead& head_;
   cluster::Topics topics_;
   std::uint64_t place_;
+  std::size_t seen_;  ///< items without a place that were published before are not for this one
   bool closed_ = false;
 };
 
@@ -354,7 +358,8 @@ net::awaitable<Result<cluster::ActorPage>> FakeHead::actors(std::string filter, 
 
 net::awaitable<Result<std::unique_ptr<cluster::Subscription>>> FakeHead::subscribe(cluster::Topics topics,
                                                                                    std::optional<std::uint64_t> after) {
-  const std::uint64_t newest = items_.empty() ? 0 : items_.back().sequence;
+  std::uint64_t newest = 0;
+  for (const auto& item : items_) newest = std::max(newest, item.sequence);
   co_return std::make_unique<FakeSubscription>(*this, std::move(topics), after.value_or(newest));
 }
 

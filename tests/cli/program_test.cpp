@@ -387,16 +387,17 @@ TEST_F(Spec, FollowingAJobThatFailsExitsWithOne) {
 }
 
 TEST_F(Spec, AJobThatCannotBeReadAfterItsEndIsPrintedAsItEnded) {
-  bool ended = false;
+  int reads = 0;
   FakeHttp head([&](const FakeRequest& request) {
     if (request.line() == "POST /api/v1/jobs") return answer(201, job("PENDING"));
-    if (!request.has("GET /api/v1/stream")) return ended ? answer(503, "{}") : answer(200, job("RUNNING", 4));
-    ended = true;
+    // It is read before the stream is opened, when it is open, and after the end.
+    if (!request.has("GET /api/v1/stream")) return ++reads > 2 ? answer(503, "{}") : answer(200, job("RUNNING", 4));
     return event_stream("id: 6\nevent: job_end\ndata: " + job("SUCCEEDED", 10) + "\n\n");
   });
   const Outcome outcome = weir({"--json", "--address", head.address(), "submit", path_, "--follow"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(nlohmann::json::parse(outcome.out, nullptr, false), nlohmann::json::parse(job("SUCCEEDED", 10)));
+  EXPECT_EQ(reads, 3);
 }
 
 TEST_F(Spec, AFailureIsToldOnce) {
