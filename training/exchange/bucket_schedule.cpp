@@ -250,21 +250,8 @@ Task<> BucketSchedule::pass_by_hosts(std::size_t bucket) {
   }
   lane.turns_up.pass();
 
-  if (lane.leads()) {
-    Computation encoding(codecs_.encoder, urgent(bucket), [&] { return encode(bucket); });
-    if (auto done = co_await encoding; !done) co_return done.error();
-  }
-  auto turn = turn_of(bucket, lane.turns);
-  if (auto mine = co_await turn; !mine) co_return mine.error();
-  if (lane.leads()) {
-    auto carrying = carry(bucket, lane.collective(routes_[bucket].topology, /*by_hosts=*/true));
-    if (auto done = co_await carrying; !done) co_return done.error();
-  }
-  lane.turns.pass();
-  if (lane.leads()) {
-    Computation decoding(codecs_.decoder, urgent(bucket), [&] { return decode(bucket); });
-    if (auto done = co_await decoding; !done) co_return done.error();
-  }
+  auto passing = pass_between_hosts(bucket);
+  if (auto done = co_await passing; !done) co_return done.error();
 
   auto turn_down = turn_of(bucket, lane.turns_down);
   if (auto mine = co_await turn_down; !mine) co_return mine.error();
