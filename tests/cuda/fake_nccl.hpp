@@ -1,5 +1,7 @@
 #pragma once
 
+#include <dlfcn.h>
+
 #include <atomic>
 
 namespace weir::cuda::testing {
@@ -21,5 +23,11 @@ struct FakeNccl {
 
 /// The library's function of the name "fake_nccl".
 using FakeNcclFunction = FakeNccl* (*)();
+
+/// What the library at this path is told, and tells.
+inline FakeNccl& fake_nccl_of(const char* library) {
+  void* const opened = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  return *reinterpret_cast<FakeNcclFunction>(::dlsym(opened, "fake_nccl"))();
+}
 
 }  // namespace weir::cuda::testing

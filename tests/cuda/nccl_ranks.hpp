@@ -1,7 +1,5 @@
 #pragma once
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -85,9 +83,6 @@ class NcclRanks {
 };
 
 /// What that fake is told and tells.
-inline FakeNccl& fake(const char* library = WEIR_FAKE_NCCL_LIBRARY) {
-  void* const opened = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
-  return *reinterpret_cast<FakeNcclFunction>(::dlsym(opened, "fake_nccl"))();
-}
+inline FakeNccl& fake(const char* library = WEIR_FAKE_NCCL_LIBRARY) { return fake_nccl_of(library); }
 
 }  // namespace weir::cuda::testing

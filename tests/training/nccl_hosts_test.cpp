@@ -2,7 +2,6 @@
 // have the emulated device, and each is on the host that its address says.
 
 #include <ATen/ATen.h>
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,10 +31,7 @@ namespace {
 
 const at::Device on_gpu(at::DeviceType::PrivateUse1, 0);
 
-cuda::testing::FakeNccl& nccl() {
-  void* const opened = ::dlopen(WEIR_FAKE_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  return *reinterpret_cast<cuda::testing::FakeNcclFunction>(::dlsym(opened, "fake_nccl"))();
-}
+cuda::testing::FakeNccl& nccl() { return cuda::testing::fake_nccl_of(WEIR_FAKE_NCCL_LIBRARY); }
 
 void wait_for_the_end_of_nccl() {
   while (nccl().communicators > 0) std::this_thread::yield();

@@ -2,7 +2,6 @@
 // ranks' sums have the same bits in any order, so that everything has to come to what it comes to on processors.
 
 #include <ATen/ATen.h>
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -26,10 +25,7 @@ namespace {
 
 const at::Device gpu(at::DeviceType::PrivateUse1, 0);
 
-cuda::testing::FakeNccl& fake() {
-  void* const opened = ::dlopen(WEIR_FAKE_NCCL_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  return *reinterpret_cast<cuda::testing::FakeNcclFunction>(::dlsym(opened, "fake_nccl"))();
-}
+cuda::testing::FakeNccl& fake() { return cuda::testing::fake_nccl_of(WEIR_FAKE_NCCL_LIBRARY); }
 
 struct Case {
   std::string name;

@@ -290,17 +290,23 @@ describe('Hub', () => {
     expect(session.mock.calls).toEqual([[true]]);
   });
 
-  it('a tab whose way to the hub leads nowhere takes another and follows there', async () => {
+  /** A tab of which so many ways to the hub lead nowhere, and what each of them calls when it has failed. */
+  function misled(ways: number) {
     const failures: ((pause: number) => void)[] = [];
     const link = new LiveLink({
       session: () => {},
       connect: (failed) => {
         failures.push(failed);
         const [here, there] = channel();
-        if (failures.length > 1) hub.connect(there);
+        if (failures.length > ways) hub.connect(there);
         return here;
       },
     });
+    return { link, failures };
+  }
+
+  it('a tab whose way to the hub leads nowhere takes another and follows there', async () => {
+    const { link, failures } = misled(1);
     const page = new Page(['jobs']);
     link.follow(page);
     await settle();
@@ -313,16 +319,7 @@ describe('Hub', () => {
   });
 
   it('a tab without a way to the hub says so, shows what there is and tries again', async () => {
-    const failures: ((pause: number) => void)[] = [];
-    const link = new LiveLink({
-      session: () => {},
-      connect: (failed) => {
-        failures.push(failed);
-        const [here, there] = channel();
-        if (failures.length > 2) hub.connect(there);
-        return here;
-      },
-    });
+    const { link, failures } = misled(2);
     const page = new Page(['jobs']);
     link.follow(page);
     await settle();
