@@ -60,7 +60,7 @@ Result<at::Tensor> Compressor::prepared(const at::Tensor& gradient, const Round&
     return Error(Errc::invalid_argument, std::string(name()) + " encodes floating-point tensors on the processor");
   }
   if (static_cast<std::uint64_t>(gradient.numel()) > std::numeric_limits<std::uint32_t>::max()) {
-    return Error(Errc::unsupported, "tensor " + std::to_string(round.tensor) + " has 2^32 entries or more");
+    return Error(Errc::unsupported, "it has 2^32 entries or more");
   }
   const bool ready = gradient.scalar_type() == at::kFloat && gradient.is_contiguous() && !gradient.requires_grad();
   return ready ? gradient : gradient.detach().to(at::kFloat).contiguous();

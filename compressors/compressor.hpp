@@ -226,7 +226,7 @@ class Compressor {
   /// Appends the encoding of `gradient` to `out`. Accepts any shape, also empty; a tensor that is not float32 or not
   /// contiguous is converted first. If `own` is given, it receives what read_entries() would read from the payload; for
   /// traits().sparse. On failure `out` is unchanged. Fails with: invalid_argument (not a floating-point tensor where
-  /// codes_on() says; NaN or infinity, naming the tensor's position), unsupported (2^32 entries or more), internal (on
+  /// codes_on() says; NaN or infinity, naming the entry), unsupported (2^32 entries or more), internal (on
   /// a device).
   Result<void> encode(const at::Tensor& gradient, const Round& round, Bytes& out, Selection* own = nullptr);
 

@@ -26,7 +26,7 @@ Error non_finite(const Round& round, const at::Tensor& gradient) {
 
 Error non_finite(const Round& round, const Result<NonFinite>& found) {
   if (!found) return found.error();
-  return Error(Errc::invalid_argument, "the gradient of tensor " + std::to_string(round.tensor) + " is " +
+  return Error(Errc::invalid_argument, std::string("it is ") +
                                            (std::isinf(found->value) ? "infinite" : "not a number") + " at entry " +
                                            std::to_string(found->at) + " in step " + std::to_string(round.step));
 }

@@ -12,7 +12,7 @@ namespace weir::compressors {
 /// Fails with: internal (on a device).
 Result<bool> all_finite(const at::Tensor& tensor);
 
-/// The error for a gradient with NaN or infinity; it names the tensor and the first such entry.
+/// The error for a gradient with NaN or infinity; it names the first such entry. Who has encoded it names the tensor.
 Error non_finite(const Round& round, std::span<const float> values);
 
 /// The same, of a contiguous float32 tensor, wherever it lies.

@@ -2,14 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 namespace weir::compressors {
 
 std::optional<std::string> no_residual(const Compressor& compressor) {
   const Traits traits = compressor.traits();
   if (traits.lossless) return "it sends everything, so that no residual is left";
-  // If the encoding error can be larger than the residual, the residual grows from round to round.
-  constexpr std::uint64_t entries = 1 << 20;
+  // If the encoding error can be larger than the residual, the residual grows from round to round. Of some compressors
+  // it becomes the larger the more entries a tensor has: what fits has to fit the largest.
+  constexpr std::uint64_t entries = std::numeric_limits<std::uint32_t>::max();
   const double bound = compressor.error_bound(entries, {.epoch = 1e9});
   if (traits.votes && std::isinf(bound)) {
     return "the ranks agree on signs, and what each has sent has no size that could be taken off";

@@ -164,8 +164,11 @@ void Sidco::adapt(Stages& stages, double achieved) const {
   const double distance = std::abs(std::log(std::max(mean, 1e-6)));
   // Clearly farther from the target than before the last change, so that change went in the wrong direction.
   if (stages.distance > 0 && distance > 1.1 * stages.distance) stages.direction = -stages.direction;
+  const auto next = std::clamp<std::int64_t>(stages.count + stages.direction, 1, stages_max());
+  // With the fewest or the most stages nothing lies that way: what comes is still measured by the last change.
+  if (next == stages.count) return;
   stages.distance = distance;
-  stages.count = std::clamp<std::int64_t>(stages.count + stages.direction, 1, stages_max());
+  stages.count = next;
 }
 
 std::vector<NamedTensor> Sidco::save() const {

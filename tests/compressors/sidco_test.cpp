@@ -102,8 +102,9 @@ struct Adaptation {
     if (std::abs(achieved - 1) <= 0.2) return;
     const double now = std::abs(std::log(std::max(achieved, 1e-6)));
     if (distance > 0 && now > 1.1 * distance) direction = -direction;
-    distance = now;
-    stages = std::clamp<std::int64_t>(stages + direction, 1, stages_max);
+    const auto next = std::clamp<std::int64_t>(stages + direction, 1, stages_max);
+    if (next != stages) distance = now;
+    stages = next;
   }
 };
 
@@ -141,6 +142,24 @@ TEST(Sidco, ALookEveryFiveRounds) {
   sent(sidco, x, 4);
   EXPECT_EQ(stages(sidco), 2);
   EXPECT_EQ(sidco.stages_max(), 5);
+}
+
+TEST(Sidco, AddsAStageIfOneSendsEverMoreThoughLittleMoreFromLookToLook) {
+  constexpr std::int64_t size = 10'000;
+  Sidco sidco({.ratio = 0.01, .adapt_every = 1});
+  sent(sidco, at::ones({size}), 0);
+  NamedTensor state = sidco.save().at(0);
+  // The change before was from two stages to one, with a quarter too many entries.
+  state.tensor = torch::tensor({1.0, -1.0, 0.0, 0.0, std::log(1.25)}, at::kDouble);
+  sidco.restore(std::vector{state}).value();
+  std::uint64_t step = 1;
+  for (std::int64_t ones = 125; ones <= 128; ++ones) {  // all that are not zero are sent
+    EXPECT_EQ(stages(sidco), 1) << ones;
+    at::Tensor x = at::zeros({size});
+    x.narrow(0, 0, ones).fill_(1);
+    EXPECT_EQ(sent(sidco, x, step++), static_cast<double>(ones));
+  }
+  EXPECT_EQ(stages(sidco), 2) << "128 is a tenth farther from 100 than 125, in logarithms";
 }
 
 TEST(Sidco, HasOneStageForARatioThatIsTooSmallToBeDivided) {
