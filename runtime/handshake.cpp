@@ -109,7 +109,8 @@ Result<std::optional<Handshake::Reply>> Handshake::receive_hello(BytesView body)
     return Error{Errc::malformed, "handshake: the name is too long"};
   }
   if (hello_in->process == own_.process) return Error{Errc::conflict, "a process cannot be its own peer"};
-  peer_ = {hello_in->process, std::move(hello_in->name), std::move(hello_in->account)};
+  // The name goes into logs. The account stays as it came: it is part of what both ends prove.
+  peer_ = {hello_in->process, printable_line(hello_in->name), std::move(hello_in->account)};
   peer_nonce_ = hello_in->nonce;
   state_ = State::proof;
   return role_ == Role::connect ? proof() : hello();

@@ -54,6 +54,7 @@ class Handshake {
 
   Role role() const { return role_; }
   bool done() const { return state_ == State::done; }
+  /// Its name is fit for a log, whatever was sent.
   const Identity& peer() const { return peer_; }
   /// The account whose secret the ends prove to each other.
   const std::string& account() const { return role_ == Role::connect ? own_.account : peer_.account; }

@@ -54,7 +54,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     ensure(kind == FrameKind::hello && !greeted && answer->has_value(), "a stranger is answered once");
     greeted = true;
     ensure(end.peer().process != 1, "another process");
-    ensure(end.peer().name.size() <= 256 && end.account().size() <= 256, "names of a bounded length");
+    const std::string& name = end.peer().name;
+    ensure(weir::printable_line(name) == name, "a name that a log can have");
+    ensure(name.size() <= 4 * 256 && end.account().size() <= 256, "names of a bounded length");
   }
   return 0;
 }

@@ -458,6 +458,17 @@ TEST(HandshakeFrames, BothEndsLearnWhoTheOtherIs) {
   EXPECT_EQ(b.peer().process, 1u);
 }
 
+TEST(HandshakeFrames, ANameCannotForgeALineOfALog) {
+  const std::string name = "a\n[info] head: linked with node\x1b[2J\xff";
+  const std::string account = "job\n7";
+  Handshake a(Handshake::Role::connect, secret("s"), {1, name, account});
+  Handshake b(Handshake::Role::listen, secret("s"), {2, name});
+  ASSERT_TRUE(shake(a, b)) << "the account is proved as it was sent";
+  EXPECT_EQ(a.peer().name, R"(a\x0a[info] head: linked with node\x1b[2J\xff)");
+  EXPECT_EQ(b.peer().name, a.peer().name);
+  EXPECT_EQ(b.account(), account);
+}
+
 TEST(HandshakeFrames, TheAccountDecidesWhichSecretCounts) {
   const Handshake::Secrets secrets = [](std::string_view account) -> std::optional<std::string> {
     if (account == "one") return "secret of one";
