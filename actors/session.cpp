@@ -186,14 +186,18 @@ protocol::TrainingEnd Session::train() {
 }
 
 void Session::close() {
-  std::unique_ptr<collectives::Fabric> group;
+  collectives::Fabric* group = nullptr;
   {
     const std::lock_guard lock(mutex_);
     mesh_.reset();
     role_.reset();
-    group = std::move(group_);
+    group = group_.get();
   }
-  if (group) group->close();
+  if (group == nullptr) return;
+  group->close();
+  std::unique_ptr<collectives::Fabric> left;
+  const std::lock_guard lock(mutex_);
+  left = std::move(group_);
 }
 
 Result<void> Session::step_done(const training::Replica& replica, const training::StepRecord& record) {

@@ -50,7 +50,7 @@ class Session final : public training::Progress {
   /// Trains to the end, then evaluates and saves the final model. If it fails, the training of the others ends too.
   protocol::TrainingEnd train();
 
-  /// Leaves the group.
+  /// Leaves the group. This may take as long as the others need: abort() ends it.
   void close();
 
   void stop() { stop_wanted_ = true; }

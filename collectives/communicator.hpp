@@ -241,8 +241,9 @@ class Communicator {
   virtual const Error* failure() const = 0;
 
   /// Leaves the group in an orderly way: says goodbye to the others, so that they do not count this rank as lost, and
-  /// waits a few seconds at most until they are done too. Afterwards the communicator may only be destroyed. After a
-  /// failure it waits as long at most until they have been told why.
+  /// waits until they are done too, but only a few seconds more when none of them reads or says that it waits for this
+  /// rank, and no longer when the group is aborted. After a failure it waits a few seconds at most until they have been
+  /// told why. Afterwards the communicator may only be destroyed.
   virtual Task<> close() = 0;
 
   /// Counts what something else than this lane's links has carried to and from another rank for an operation of it.

@@ -56,7 +56,7 @@ class Fabric {
   /// given up or, if it `leaves`, that it is lost. From any thread but the loop's.
   void abort(const Error& cause, bool leaves = false);
 
-  /// Leaves the group in an orderly way and waits for that (Communicator::close).
+  /// Leaves the group in an orderly way and waits for that (Communicator::close). An abort() ends the waiting.
   void close();
 
   /// In all lanes. From any thread.

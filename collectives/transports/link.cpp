@@ -223,7 +223,20 @@ void Link::take_written(std::size_t bytes) {
 void Link::say_goodbye() {
   if (side_ != Side::open) return;
   side_ = Side::leaving;
+  stream_->begin_last_words();
+  writable_ = true;
+  // So that nothing stays unread by which the peer says that it waits: when a TCP connection is closed with anything
+  // unread, the system throws away what it has yet to send.
+  looks_ = true;
+  heard_waiting_ = false;
+  queued_bytes_ = stream_->queued_bytes();
   go_on();
+}
+
+bool Link::peer_goes_on() {
+  const std::size_t queued = stream_->queued_bytes();
+  const bool reads = queued < std::exchange(queued_bytes_, queued);
+  return std::exchange(heard_waiting_, false) || reads;
 }
 
 void Link::give_up(const Blame& blame) {
@@ -236,6 +249,7 @@ void Link::give_up(const Blame& blame) {
   }
   const auto [kind, number] = wire_form(blame);
   append(last_words_, last_frame(kind, number, blame.about.value_or(Subject())));
+  stream_->begin_last_words();
   writable_ = true;
   say_last_words();
 }
@@ -412,6 +426,7 @@ void Link::make_place() {
 Result<void> Link::hear_waiting(const FrameHeader& header) {
   if (header.frame_bytes > 0) return Error{Errc::malformed, "a frame without data that has some"};
   header_filled_ = 0;
+  heard_waiting_ = true;
   counter_.received_bytes.fetch_sub(header_.size(), std::memory_order_relaxed);
   return owner_.operations.compare(peer_, header.operation, is_waited_for());
 }

@@ -81,8 +81,11 @@ class Link final : public EpollLoop::Source {
     counter_.received_bytes.fetch_add(carried.received_bytes, std::memory_order_relaxed);
   }
 
-  /// Says goodbye as soon as there is room for it, and ends this side.
+  /// Says goodbye as soon as there is room for it, and ends this side. Afterwards the link still hears that the peer
+  /// waits.
   void say_goodbye();
+  /// Whether the peer has read, or has said that it waits, since this was asked last; at first, since say_goodbye().
+  bool peer_goes_on();
   /// Ends this side and says why. If there is no room for it, or a frame is half written, which is then written to its
   /// end, this takes until the peer has read enough; a peer that has ended its side is not waited for.
   void give_up(const Blame& blame);
@@ -182,10 +185,12 @@ class Link final : public EpollLoop::Source {
   Bytes ahead_;  ///< read, not used yet
   std::size_t ahead_begin_ = 0;
   bool ended_ = false;
-  bool left_ = false;       ///< its goodbye was read by somebody who waits for a message of any rank
-  bool over_ = false;       ///< nothing is sent or received any more
-  bool unclaimed_ = false;  ///< the owner knows that a message may be there
-  bool looks_ = false;      ///< at the next header, though nobody waits for its message
+  bool left_ = false;             ///< its goodbye was read by somebody who waits for a message of any rank
+  bool over_ = false;             ///< nothing is sent or received any more
+  bool unclaimed_ = false;        ///< the owner knows that a message may be there
+  bool looks_ = false;            ///< at the next header, though nobody waits for its message
+  bool heard_waiting_ = false;    ///< since peer_goes_on() looked last
+  std::size_t queued_bytes_ = 0;  ///< when it looked last
   Ending ending_;
   TrafficCounter counter_;
 };

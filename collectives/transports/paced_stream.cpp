@@ -65,7 +65,8 @@ Result<std::size_t> PacedStream::pass(TokenBucket& bucket, std::span<const iovec
 }
 
 Result<std::size_t> PacedStream::write(std::span<const iovec> parts) {
-  auto written = pass(pace_->sent, parts, [this](std::span<const iovec> first) { return stream_->write(first); });
+  const auto to_stream = [this](std::span<const iovec> first) { return stream_->write(first); };
+  auto written = writes_freely_ ? to_stream(parts) : pass(pace_->sent, parts, to_stream);
   if (!written) {
     reads_freely_ = true;  // what the peer has said last is looked for now
     return written;

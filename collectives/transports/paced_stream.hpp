@@ -19,14 +19,17 @@ struct Pace {
 };
 
 /// A connection on which bytes pass no faster than a slow line would carry them, in each direction. What the peer has
-/// written before it hung up is read as fast as it comes. Used by one thread, as all streams of the same pace.
+/// written before it hung up is read as fast as it comes, and last words are written as fast as there is room for them.
+/// Used by one thread, as all streams of the same pace.
 class PacedStream final : public Stream {
  public:
   PacedStream(std::unique_ptr<Stream> stream, std::shared_ptr<Pace> pace);
 
   Result<std::size_t> write(std::span<const iovec> parts) override;
   Result<std::size_t> read(std::span<const iovec> parts) override;
+  void begin_last_words() override { writes_freely_ = true; }
   void end_writing() override { stream_->end_writing(); }
+  std::size_t queued_bytes() const override { return stream_->queued_bytes(); }
   int descriptor() const override { return *events_; }
   Readiness readiness(std::uint32_t events) override;
   bool is_unanswered() const override { return stream_->is_unanswered(); }
@@ -43,6 +46,7 @@ class PacedStream final : public Stream {
   Descriptor timer_;   ///< tells that bytes may pass again
   Descriptor events_;  ///< of the stream and of the timer
   bool reads_freely_ = false;
+  bool writes_freely_ = false;
   std::uint64_t written_bytes_ = 0;
 };
 

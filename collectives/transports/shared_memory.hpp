@@ -64,6 +64,7 @@ class SharedMemoryStream final : public Stream {
   Result<std::size_t> write(std::span<const iovec> parts) override;
   Result<std::size_t> read(std::span<const iovec> parts) override;
   void end_writing() override;
+  std::size_t queued_bytes() const override { return written_ - out_.read.load(); }
   int descriptor() const override { return *socket_; }
   Readiness readiness(std::uint32_t events) override;
   bool needs_checksums() const override { return false; }

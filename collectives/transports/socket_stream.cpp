@@ -1,8 +1,10 @@
 #include "collectives/transports/socket_stream.hpp"
 
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -84,5 +86,10 @@ std::optional<LineUse> SocketStream::line_use() const {
 }
 
 void SocketStream::end_writing() { ::shutdown(*socket_, SHUT_WR); }
+
+std::size_t SocketStream::queued_bytes() const {
+  int bytes = 0;
+  return ::ioctl(*socket_, SIOCOUTQ, &bytes) == 0 ? static_cast<std::size_t>(bytes) : 0;
+}
 
 }  // namespace weir::collectives

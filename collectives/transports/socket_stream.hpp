@@ -13,6 +13,7 @@ class SocketStream final : public Stream {
   Result<std::size_t> write(std::span<const iovec> parts) override;
   Result<std::size_t> read(std::span<const iovec> parts) override;
   void end_writing() override;
+  std::size_t queued_bytes() const override;
   int descriptor() const override { return *socket_; }
   Readiness readiness(std::uint32_t events) override;
   bool is_unanswered() const override;

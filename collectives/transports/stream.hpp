@@ -39,8 +39,14 @@ class Stream {
   /// end of the stream; malformed.
   virtual Result<std::size_t> read(std::span<const iovec> parts) = 0;
 
+  /// What is written from now on is the last: where bytes are held back to keep to a rate, these are not.
+  virtual void begin_last_words() {}
+
   /// Nothing follows: the peer sees the end of the stream.
   virtual void end_writing() = 0;
+
+  /// How many of the bytes that were written have not arrived: as the peer reads, they become fewer.
+  virtual std::size_t queued_bytes() const = 0;
 
   /// What tells of events, edge by edge (EPOLLET).
   virtual int descriptor() const = 0;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,21 +16,23 @@
 namespace weir::collectives {
 namespace {
 
-/// How long close() waits for the others: they are at most one operation behind, unless something is wrong with them.
-/// After a failure, how long a peer has to read why.
-constexpr std::chrono::seconds linger{5};
-
 /// After so long without a piece of a message from anybody, ranks tell each other what they wait for.
 constexpr std::chrono::seconds patience{1};
+
+/// When a rank that leaves has last seen another one go on, in any of its lanes: they wait for the same time, since the
+/// others may be done with one lane before they turn to the next.
+using LastSign = std::shared_ptr<std::chrono::steady_clock::time_point>;
 
 class StreamCommunicator final : public Communicator, public LinkOwner {
  public:
   StreamCommunicator(EpollLoop& event_loop, const Member& member, std::uint32_t lane,
-                     std::vector<std::unique_ptr<Stream>> streams)
+                     std::vector<std::unique_ptr<Stream>> streams, LastSign last_sign)
       : LinkOwner(event_loop, member.rank, member.attempt),
         rank_(member.rank),
         loss_(member.loss),
         hosts_(member.hosts),
+        linger_(member.linger),
+        last_sign_(std::move(last_sign)),
         gone_(streams.size()) {
     for (std::uint32_t r = 0; r < streams.size(); ++r) {
       links_.push_back(streams[r] ? std::make_unique<Link>(*this, r, lane, std::move(streams[r])) : nullptr);
@@ -66,12 +69,20 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
     for (const auto& link : links_) {
       if (link && !failure_) link->say_goodbye();
     }
-    // Until the others have left too, closing a connection could discard what they have not read.
-    EpollLoop::Timer others_left(epoll, std::chrono::steady_clock::now() + linger);
-    others_left_ = &others_left;
-    note_others();
-    co_await others_left;
-    others_left_ = nullptr;
+    // The others are at most one operation behind, but on a slow line that may take long. Until they have left too,
+    // closing a connection could discard what they have not read: what they say meanwhile would be refused, and with it
+    // goes all that was sent to them.
+    *last_sign_ = std::chrono::steady_clock::now();
+    while (!others_left()) {
+      const auto now = std::chrono::steady_clock::now();
+      if (others_go_on()) *last_sign_ = now;
+      const auto ends_at = *last_sign_ + linger_;
+      if (now >= ends_at) break;
+      EpollLoop::Timer looks(epoll, std::min(ends_at, now + patience));
+      closing_ = &looks;
+      co_await looks;
+      closing_ = nullptr;
+    }
     co_return Result<void>();
   }
 
@@ -148,11 +159,21 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
 
   void link_ended(std::uint32_t) override { note_others(); }
 
-  /// Ends close() if nobody else is there any more or, after a failure, all have been told.
-  void note_others() {
-    if (others_left_ == nullptr) return;
+  /// Whether nobody else is there any more or, after a failure, all have been told.
+  bool others_left() const {
     const auto done = [&](const auto& link) { return !link || (failure_ ? !link->has_last_words() : link->ended()); };
-    if (std::ranges::all_of(links_, done) && !others_left_->ended()) epoll.end(*others_left_, {});
+    return std::ranges::all_of(links_, done);
+  }
+  /// Whether one of those that have not left needs this rank, and has done something since this was asked last.
+  bool others_go_on() {
+    bool any = false;
+    for (const auto& link : links_) {
+      if (link && !failure_ && !link->ended()) any |= link->peer_goes_on();
+    }
+    return any;
+  }
+  void note_others() {
+    if (closing_ != nullptr && !closing_->ended() && others_left()) epoll.end(*closing_, {});
   }
 
   /// Makes `cause` final and tells the other ranks whom to blame, so that they do not blame this one.
@@ -167,6 +188,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
       link->end_transfers(cause);
     }
     while (!from_any_.empty()) epoll.end(from_any_.front(), cause);
+    note_others();
     if (when_failed_) when_failed_(cause, blame);
   }
 
@@ -177,7 +199,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
       if (auto waited = co_await patience_ends; !waited) co_return waited.error();
       if (closed_) co_return Result<void>();
       if (failure_) {
-        if (std::chrono::steady_clock::now() - failed_at_ < linger) continue;
+        if (std::chrono::steady_clock::now() - failed_at_ < linger_) continue;
         for (const auto& link : links_) {
           if (link) link->cut_off();
         }
@@ -200,6 +222,8 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   const std::uint32_t rank_;
   const Loss loss_;
   const std::vector<std::uint32_t> hosts_;
+  const std::chrono::milliseconds linger_;
+  const LastSign last_sign_;
   std::vector<std::unique_ptr<Link>> links_;
   std::vector<std::optional<Error>> gone_;  ///< by rank: with Loss::ends_its_links
   WaitingList<Receive> from_any_;
@@ -208,7 +232,7 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
   std::chrono::steady_clock::time_point failed_at_;
   std::function<void(const Error&, const Blame&)> when_failed_;
   bool closed_ = false;
-  EpollLoop::Timer* others_left_ = nullptr;
+  EpollLoop::Timer* closing_ = nullptr;  ///< for which close() waits
   std::atomic<std::int64_t> lost_rank_ = -1;
   std::atomic<bool> ended_by_another_ = false;
   std::uint64_t frames_received_ = 0;  ///< when watch() looked last
@@ -219,17 +243,20 @@ class StreamCommunicator final : public Communicator, public LinkOwner {
 
 std::unique_ptr<Communicator> stream_communicator(EpollLoop& loop, const Member& member, std::uint32_t lane,
                                                   std::vector<std::unique_ptr<Stream>> streams) {
-  return std::make_unique<StreamCommunicator>(loop, member, lane, std::move(streams));
+  return std::make_unique<StreamCommunicator>(loop, member, lane, std::move(streams),
+                                              std::make_shared<LastSign::element_type>());
 }
 
 std::unique_ptr<Fabric> stream_fabric(const Member& member, std::vector<std::vector<std::unique_ptr<Stream>>> lanes) {
   auto owned = std::make_unique<EpollLoop>();
   EpollLoop& loop = *owned;
+  const LastSign last_sign = std::make_shared<LastSign::element_type>();
   auto thread = std::make_shared<LoopThread>(std::move(owned));
   std::vector<std::unique_ptr<Communicator>> communicators;
   thread->call([&] {
     for (std::uint32_t lane = 0; lane < lanes.size(); ++lane) {
-      communicators.push_back(stream_communicator(loop, member, lane, std::move(lanes[lane])));
+      communicators.push_back(
+          std::make_unique<StreamCommunicator>(loop, member, lane, std::move(lanes[lane]), last_sign));
     }
   });
   return std::make_unique<Fabric>(std::move(thread), std::move(communicators));

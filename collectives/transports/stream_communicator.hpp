@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -17,6 +18,9 @@ struct Member {
   std::uint64_t attempt = 0;  ///< frames of another one are refused
   Loss loss = Loss::ends_the_group;
   std::vector<std::uint32_t> hosts = {};  ///< by rank (Communicator::host_of); empty: each has its own
+  /// How long close() waits for ranks that neither read nor say that they wait. After a failure, how long they have to
+  /// read why.
+  std::chrono::milliseconds linger{5000};
 };
 
 /// A rank's end of one lane over connections to the others, one for each rank in rank order and none for its own.

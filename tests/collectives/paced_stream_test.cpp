@@ -67,6 +67,16 @@ TEST(TokenBucket, SaysWhenMoreMayPass) {
   EXPECT_EQ(bucket.allowance(), burst / 4);
 }
 
+TEST(TokenBucket, OfTheSlowestLineLetsSomethingPassEverySecond) {
+  Clock clock;
+  TokenBucket bucket(/*bytes_per_second=*/125, clock.now());
+  bucket.take(bucket.allowance());
+  EXPECT_EQ(bucket.allowance(), 0U);
+  EXPECT_EQ(bucket.wait(), std::chrono::seconds(1));
+  clock.time += std::chrono::seconds(1);
+  EXPECT_EQ(bucket.allowance(), 125U);
+}
+
 iovec part_of(std::span<std::byte> bytes) { return {bytes.data(), bytes.size()}; }
 
 std::byte byte_at(std::size_t position) { return static_cast<std::byte>(position % 251); }
@@ -145,6 +155,19 @@ TEST_P(Paced, TellsWhenItMayGoOn) {
   const Readiness now = paced.readiness(0);
   EXPECT_TRUE(now.writable);
   EXPECT_GT(paced.write(std::span(&whole, 1)).value(), 0U);
+}
+
+TEST_P(Paced, LetsLastWordsPass) {
+  auto [one, other] = GetParam()();
+  Clock clock;
+  PacedStream paced(std::move(one), std::make_shared<Pace>(rate, clock.now()));
+  std::vector<std::byte> out(60'000);
+  const iovec whole = part_of(out);
+  EXPECT_EQ(paced.write(std::span(&whole, 1)).value(), static_cast<std::size_t>(burst));
+  const iovec rest = part_of(std::span(out).subspan(static_cast<std::size_t>(burst)));
+  EXPECT_EQ(paced.write(std::span(&rest, 1)).value(), 0U);
+  paced.begin_last_words();
+  EXPECT_EQ(paced.write(std::span(&rest, 1)).value(), 40'000U);
 }
 
 TEST(PacedStream, ReadsFreelyWhatThePeerHasLeftBehind) {

@@ -33,6 +33,7 @@ class Line final : public Stream {
   }
   Result<std::size_t> read(std::span<const iovec> parts) override { return stream_->read(parts); }
   void end_writing() override { stream_->end_writing(); }
+  std::size_t queued_bytes() const override { return stream_->queued_bytes(); }
   int descriptor() const override { return stream_->descriptor(); }
   Readiness readiness(std::uint32_t events) override { return stream_->readiness(events); }
   bool needs_checksums() const override { return true; }
