@@ -8,12 +8,9 @@
 namespace weir::training {
 
 SideStream::SideStream(c10::Stream stream)
-    : stream_(stream), held_(stream.device_type()), joined_(stream.device_type()) {}
+    : stream_(stream), noted_(stream.device_type()), joined_(stream.device_type()) {}
 
-void SideStream::hold_back() {
-  held_.record(streams_of(stream_.device()).getStream(stream_.device()));
-  held_.block(stream_);
-}
+void SideStream::note() { noted_.record(streams_of(stream_.device()).getStream(stream_.device())); }
 
 void SideStream::join() {
   joined_.record(stream_);

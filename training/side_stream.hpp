@@ -16,7 +16,15 @@ class SideStream {
   const c10::Stream& stream() const { return stream_; }
 
   /// Has it go on only after what is in the calling thread's current stream.
-  void hold_back();
+  void hold_back() {
+    note();
+    follow();
+  }
+
+  /// The same in two parts, of which the second may be another thread's: notes what is in the calling thread's current
+  /// stream now, and has this one go on only after what was noted last.
+  void note();
+  void follow() { noted_.block(stream_); }
 
   /// Has the calling thread's current stream go on only after what is in this one.
   void join();
@@ -26,7 +34,7 @@ class SideStream {
 
  private:
   c10::Stream stream_;
-  c10::Event held_;  ///< an event serves again as soon as a stream has been told to wait for it
+  c10::Event noted_;  ///< an event serves again as soon as a stream has been told to wait for it
   c10::Event joined_;
 };
 
