@@ -165,6 +165,7 @@ bool BucketRound::decodes_there(std::uint32_t parameter) const {
 }
 
 void BucketRound::begin(const Step& step, const Route& route) {
+  if (is_of_device() && !bucket_.parameters.empty()) setting_.copies->take_up(bucket_.parameters.front());
   const auto in_stream = setting_.in_stream_of(bucket_.parameters);
   step_ = step;
   route_ = route;

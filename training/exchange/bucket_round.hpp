@@ -42,7 +42,7 @@ class BucketRound {
   /// parameters and pieces have none.
   BucketRound(const RoundSetting& setting, const Bucket& bucket, bool votes, std::uint32_t first_piece);
 
-  /// Finds out which tensors go dense in `step`.
+  /// Finds out which tensors go dense in `step`. From here on the bucket's stream on a device waits for their values.
   void begin(const Step& step, const Route& route);
 
   /// Whether its values lie on a device.

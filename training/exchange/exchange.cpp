@@ -340,13 +340,14 @@ void Exchange::give(std::uint32_t tensor, at::Tensor value) {
 void Exchange::hand_over(std::size_t bucket) {
   if (handed_over_[bucket]) return;
   handed_over_[bucket] = true;
-  if (copies_) begin_copies(bucket);
+  if (copies_) give_to_copies(bucket);
   fabric_.thread().loop().post(*calls_[bucket]);
 }
 
-/// Of the values of a bucket, which the calling thread's current stream computes.
-void Exchange::begin_copies(std::size_t bucket) {
-  copies_->hold_back(bucket);
+/// The values of a bucket, which the calling thread's current stream computes: those that come down are replaced by
+/// their places in the host's memory.
+void Exchange::give_to_copies(std::size_t bucket) {
+  copies_->note_values(bucket);
   for (const auto tensor : buckets_[bucket].parameters) {
     at::Tensor& value = values_[tensor];
     const bool stays = rounds_[bucket].works_in_place(step_, routes_[bucket], tensor);

@@ -140,7 +140,7 @@ class Exchange {
   void sum_up();
   void put_means();
   void hand_over(std::size_t bucket);
-  void begin_copies(std::size_t bucket);
+  void give_to_copies(std::size_t bucket);
 
   const std::vector<NamedTensor> tensors_;
   compressors::Compression compression_;

@@ -4,12 +4,23 @@
 #include <ATen/ops/zeros.h>
 #include <c10/core/StreamGuard.h>
 
+#include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "compressors/flat.hpp"
 #include "training/device.hpp"
 
 namespace weir::training {
+namespace {
+
+/// A stream for a bucket. `taken`: another one, if there is one; streams are given out in turns.
+c10::Stream next_stream(at::Device device, const std::optional<c10::Stream>& taken) {
+  const c10::Stream stream = stream_for_coding(device);
+  return taken && stream == *taken ? stream_for_coding(device) : stream;
+}
+
+}  // namespace
 
 HostCopies::HostCopies(std::span<const NamedTensor> tensors, std::span<const Bucket> buckets,
                        std::span<const Mean> means)
@@ -24,8 +35,11 @@ HostCopies::HostCopies(std::span<const NamedTensor> tensors, std::span<const Buc
          .positions = {}});
   }
   lanes_.reserve(buckets.size());
+  std::optional<c10::Stream> of_plain;
+  if (std::ranges::any_of(buckets, &Bucket::coded)) of_plain = stream_for_coding(device_);
   for (std::size_t b = 0; b < buckets.size(); ++b) {
-    lanes_.emplace_back(stream_for_coding(device_));
+    const bool beside_coded = of_plain && !buckets[b].coded;
+    lanes_.push_back({.side = SideStream(beside_coded ? *of_plain : next_stream(device_, of_plain)), .fetched = {}});
     for (const auto tensor : buckets[b].parameters) places_[tensor].bucket = b;
   }
 }
@@ -34,9 +48,16 @@ at::Tensor HostCopies::fetch(std::uint32_t tensor, const at::Tensor& value) {
   Place& place = places_[tensor];
   place.value = value;
   if (!place.copy.defined()) place.copy = at::empty(value.sizes(), host_memory_for(device_));
-  const c10::StreamGuard copying(lanes_[place.bucket].stream());
-  place.copy.copy_(value, /*non_blocking=*/true);
+  lanes_[place.bucket].fetched.push_back(tensor);
   return place.copy;
+}
+
+void HostCopies::take_up(std::uint32_t tensor) {
+  Lane& lane = lanes_[places_[tensor].bucket];
+  lane.side.follow();
+  const c10::StreamGuard copying(lane.side.stream());
+  for (const auto fetched : lane.fetched) places_[fetched].copy.copy_(places_[fetched].value, /*non_blocking=*/true);
+  lane.fetched.clear();
 }
 
 void HostCopies::put(std::uint32_t tensor, const Mean& mean) {
