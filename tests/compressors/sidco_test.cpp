@@ -150,7 +150,7 @@ TEST(Sidco, AddsAStageIfOneSendsEverMoreThoughLittleMoreFromLookToLook) {
   sent(sidco, at::ones({size}), 0);
   NamedTensor state = sidco.save().at(0);
   // The change before was from two stages to one, with a quarter too many entries.
-  state.tensor = torch::tensor({1.0, -1.0, 0.0, 0.0, std::log(1.25)}, at::kDouble);
+  state.tensor = at::tensor({1.0, -1.0, 0.0, 0.0, std::log(1.25)}, at::kDouble);
   sidco.restore(std::vector{state}).value();
   std::uint64_t step = 1;
   for (std::int64_t ones = 125; ones <= 128; ++ones) {  // all that are not zero are sent

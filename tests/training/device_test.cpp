@@ -196,7 +196,9 @@ TEST(Device, ALossThatIsNoNumberEndsTheTrainingWithTheSentenceOfTheProcessor) {
   ASSERT_FALSE(there.results[0]);
   ASSERT_FALSE(here.results[0]);
   EXPECT_TRUE(there.results[0].error().context.starts_with("the loss became ")) << there.results[0].error().message();
-  if (is_emulated()) EXPECT_EQ(there.results[0].error(), here.results[0].error());
+  if (is_emulated()) {
+    EXPECT_EQ(there.results[0].error(), here.results[0].error());
+  }
   const auto both = train(spec, 2, {.devices = {gpu, gpu}});
   for (const auto& result : both.results) ASSERT_FALSE(result);
   // The other one may be told of the end of the exchange before it comes to the step.
