@@ -202,7 +202,7 @@ Result<void> encode_all(Compressor& compressor, const at::Tensor& x, Round round
   return {};
 }
 
-TEST_P(CompressorContract, RefusesWhatIsNotFiniteAndNamesTheTensor) {
+TEST_P(CompressorContract, RefusesWhatIsNotFiniteAndNamesTheEntry) {
   for_each_case([&] {
     for (const float bad : {std::nanf(""), -std::nanf(""), INFINITY, -INFINITY}) {
       for (const std::int64_t entries : {1, 500, 40'000}) {
@@ -221,7 +221,6 @@ TEST_P(CompressorContract, RefusesWhatIsNotFiniteAndNamesTheTensor) {
           }
           ASSERT_FALSE(refused) << bad << " at " << at << " of " << entries;
           EXPECT_EQ(refused.error().code, Errc::invalid_argument);
-          EXPECT_THAT(refused.error().context, HasSubstr("tensor 12"));
           EXPECT_THAT(refused.error().context, HasSubstr("entry " + std::to_string(at)));
           EXPECT_EQ(out, Bytes{std::byte{7}});
         }
