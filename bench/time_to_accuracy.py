@@ -224,6 +224,7 @@ At 100 Mbit/s at least {GOAL_TIMES} times sooner than DDP to the same accuracy, 
 trainings at {RATES[WHOLE]}, no more than {GOAL_POINTS} points below `none`.
 """
 
+EPOCHS = " or ".join(dict.fromkeys(str(model.epochs) for model in MODELS.values()))  # of any of them
 HEAD = f"""# Time to accuracy
 
 `make time-to-accuracy` writes this page; the runs are in [time_to_accuracy.jsonl](time_to_accuracy.jsonl).
@@ -236,7 +237,7 @@ training, on the same cores, and of the evaluations that are due while one is ru
 accuracy counts as reached when the mean of three evaluations in a row is as high, and these are the further apart, the
 more *steps an evaluation* a training has.
 
-At {RATES[WHOLE]} each training goes on for {' or '.join(str(m.epochs) for m in MODELS.values())} epochs; the accuracy
+At {RATES[WHOLE]} each training goes on for {EPOCHS} epochs; the accuracy
 at the end is the mean of the last fifth of its evaluations. At the other rate, which changes nothing but the time,
 trainings are ended soon after they have come to the accuracy. What is sent is counted at the sockets of all workers.
 `dgc`, also under `auto` and with `esync`, has its default warm-up: at such a constant rate the first tenth of a
