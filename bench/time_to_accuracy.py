@@ -243,7 +243,7 @@ trainings are ended soon after they have come to the accuracy. What is sent is c
 `dgc`, also under `auto` and with `esync`, has its default warm-up: at such a constant rate the first tenth of a
 training is dense ([dgc.md](dgc.md)). Without a warm-up it sends 0.1 % of the entries from the first step on. With the
 MLP at 100 Mbit/s `none`, `bf16` and both DDP were measured while other programs ran beside them: the line takes 97 %
-of the time of their steps.
+of the time of their steps. Of AlexNet's trainings only those in the tables have been run so far.
 
 ![accuracy over time](images/time_to_accuracy.svg)
 """
