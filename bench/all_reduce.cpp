@@ -88,7 +88,8 @@ void print(const AllReduceOptions& options, const TopologyType& topology, std::u
   std::fflush(stdout);
 }
 
-Result<void> measure(const AllReduceOptions& options, const Place& place, const std::regex& filter) {
+Result<void> measure(const AllReduceOptions& options, const Place& place) {
+  const std::regex filter(options.common.filter);
   const auto ranks = static_cast<std::uint32_t>(place.peers.size());
   const auto& own = place.peers[*place.rank];
   auto mesh = collectives::Mesh::bind(own.host, own.port);
@@ -124,14 +125,7 @@ int all_reduce(const AllReduceOptions& options) {
     std::fprintf(stderr, "%s\n", place ? "bench all-reduce needs --rank and --peers" : place.error().context.c_str());
     return 2;
   }
-  std::regex filter;
-  try {
-    filter = options.common.filter;
-  } catch (const std::regex_error& error) {
-    std::fprintf(stderr, "--filter is no regular expression: %s\n", error.what());
-    return 2;
-  }
-  if (auto done = measure(options, *place, filter); !done) {
+  if (auto done = measure(options, *place); !done) {
     std::fprintf(stderr, "%s\n", done.error().message().c_str());
     return 1;
   }

@@ -266,13 +266,7 @@ int train(const TrainOptions& options) {
                  world_of(*place));
     return 2;
   }
-  std::optional<std::regex> filter;
-  try {
-    filter.emplace(options.common.filter);
-  } catch (const std::regex_error& error) {
-    std::fprintf(stderr, "--filter is no regular expression: %s\n", error.what());
-    return 2;
-  }
+  const std::regex filter(options.common.filter);
   if (!options.common.json) {
     std::printf("%s, %u ranks, batch %llu\n%-16s %11s %11s %8s %8s %8s %8s %11s %14s\n", options.model.c_str(),
                 world_of(*place), static_cast<unsigned long long>(options.batch_size), "", "step p50", "p99", "/ alone",
@@ -281,7 +275,7 @@ int train(const TrainOptions& options) {
   double limit = 0;
   for (const auto& row : rows()) {
     // Every other row is compared with the first one.
-    if (row.link != Link::none && !options.common.filter.empty() && !std::regex_search(row.name, *filter)) continue;
+    if (row.link != Link::none && !std::regex_search(row.name, filter)) continue;
     const auto measured = run_row(row, *place, options);
     if (!measured) {
       std::fprintf(stderr, "%s: %s\n", row.name.c_str(), measured.error().message().c_str());

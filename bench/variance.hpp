@@ -26,7 +26,7 @@ struct VarianceOptions {
 /// tensors, the mean of |decoded - gradient|^2 / |gradient|^2 over the repetitions, |mean of decoded - gradient| /
 /// |gradient|, which is about the square root of the former over the repetitions if there is no bias, and the time
 /// to encode, beside that of the forward and backward pass. Prints to stdout. Returns an exit code: 0, 1 if the
-/// training failed, 2 for invalid options.
+/// training failed.
 int variance(const VarianceOptions& options);
 
 }  // namespace weir::bench

@@ -29,7 +29,8 @@ CLI::App& add(CLI::App& parent, Chosen& chosen, const std::string& name, const s
   CLI::App& command = *parent.add_subcommand(name, description);
   bench::Options& common = common_of(*options);
   command.add_flag("--json", common.json, "JSON lines on standard output instead of a table");
-  command.add_option("--filter", common.filter, "only rows whose name matches this regular expression");
+  command.add_option("--filter", common.filter, "only rows whose name matches this regular expression")
+      ->check(bench::filter_problem);
   command.callback([&chosen, options, measure] { chosen = [options, measure] { return measure(*options); }; });
   return command;
 }

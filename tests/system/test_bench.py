@@ -167,6 +167,18 @@ class Bench(SystemTest):
             self.assertLess(abs(ring["metrics"]["sent_bytes"] / 400000 - 1), 0.01, "two thirds of the array, twice")
             self.assertLess(0, ring["metrics"]["seconds_p50"])
 
+    def test_a_filter_that_is_no_regular_expression(self):
+        for name in ("compressors", "exchange", "gathering", "train", "all-reduce", "scaling", "variance"):
+            options = ["--bytes", "4"] if name == "all-reduce" else []
+            done = subprocess.run([BIN / "weir-worker", "bench", name, *options, "--filter", "("],
+                                  capture_output=True, text=True)
+            self.assertGreater(done.returncode, 0, name)  # below zero: a signal has ended it
+            self.assertEqual(done.stdout, "", name)
+            self.assertIn("'(' is no regular expression", done.stderr, name)
+        done = self.cluster.run("bench", "actors", "--filter", "(")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("'(' is no regular expression", done.stderr)
+
     def test_all_reduce_without_peers(self):
         done = subprocess.run([BIN / "weir-worker", "bench", "all-reduce", "--bytes", "4", "--rank", "0"],
                               capture_output=True, text=True)

@@ -262,8 +262,7 @@ TEST_P(SummedOnTheDevice, WhatIsNoNumberIsNamed) {
   const auto ranks = average(GetParam(), gpu, /*poisoned=*/true);
   ASSERT_FALSE(ranks[1].done);
   EXPECT_EQ(ranks[1].done.error().code, Errc::invalid_argument);
-  EXPECT_NE(ranks[1].done.error().context.find(
-                "gradient of tensor1: it is not a number at entry 17 in step 2"),
+  EXPECT_NE(ranks[1].done.error().context.find("gradient of tensor1: it is not a number at entry 17 in step 2"),
             std::string::npos)
       << ranks[1].done.error().context;
   ASSERT_FALSE(ranks[0].done);
