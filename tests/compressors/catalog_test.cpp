@@ -76,9 +76,9 @@ TEST(Catalog, MemoriesThatDoNotFitAreRefusedWithAReason) {
   EXPECT_FALSE(refusal("topk", {}, "dgc").code.failed());
   EXPECT_FALSE(refusal("dgc", {}, "none").code.failed());
   EXPECT_THAT(refusal("randomk", {{"unbiased", true}}, "dgc").context, HasSubstr("grow without limit"));
-  // Of two entries one is sent, doubled: what is left of the other is as large as before.
   EXPECT_THAT(refusal("atomo", {{"budget", 600}}, "residual").context, HasSubstr("grow without limit"))
       << "it would fit a matrix of 1024 rows, but not one of 4096";
+  // Of two entries one is sent, doubled: what is left of the other is as large as before.
   EXPECT_THAT(refusal("randomk", {{"unbiased", true}, {"ratio", 0.5}}, "residual").context,
               HasSubstr("grow without limit"));
   EXPECT_FALSE(refusal("randomk", {}, "dgc").code.failed());
